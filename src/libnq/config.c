@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * Configuration messages.
+ *
+ * Theory of operation
+ *
+ *   Everything that a queue needs goes into one message: command, copy mode, length and flags. The kernel handles its
+ *   attributes in that order under one lock, and refuses unknown flags before it binds. A bind on its own would leave
+ *   the queue in mode COPY_NONE, which drops every packet and counts none of them.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <libnetfilter_queue/libnetfilter_queue.h>
+
+#include "internal.h"
+
+/* Charge of one message to the socket buffer as the kernel accounts it: the worst that was seen, which is a packet
+ * reassembled into one linear buffer, and a message with at most 128 bytes of payload. */
+#define CONFIG_CHARGE_FULL_BYTES  131328u
+#define CONFIG_CHARGE_SHORT_BYTES 832u
+#define CONFIG_SHORT_BYTES	  128u
+
+void nq_config_init(struct nq_config *config, uint16_t queue)
+{
+	*config = (struct nq_config){
+		.queue = queue,
+		.flags = NQ_F_GSO,
+		.copy_bytes = NQ_COPY_FULL,
+		.maxlen = NQ_MAXLEN_DEFAULT,
+		.rcvbuf_bytes = NQ_RCVBUF_BY_SIZE,
+		.burst = NQ_BURST_DEFAULT,
+	};
+}
+
+uint32_t nq_rcvbuf_bytes(uint32_t maxlen, uint32_t copy_bytes)
+{
+	/* In between, the allocator rounds payload and headers up to a power of two, so at most doubles them. */
+	uint64_t charge = CONFIG_CHARGE_SHORT_BYTES;
+	if (copy_bytes > CONFIG_SHORT_BYTES)
+		charge = 2 * (CONFIG_CHARGE_SHORT_BYTES + (uint64_t)copy_bytes);
+	if (charge > CONFIG_CHARGE_FULL_BYTES)
+		charge = CONFIG_CHARGE_FULL_BYTES;
+
+	uint64_t bytes = (charge * maxlen + 1) / 2;
+	return bytes > INT32_MAX ? INT32_MAX : (uint32_t)bytes;
+}
+
+int nq_config_validate(const struct nq_config *config)
+{
+	/* The kernel would take a copy range beyond its maximum for the maximum; we say what is meant. */
+	if (config->copy_bytes > NQ_COPY_FULL || config->maxlen == 0 || config->rcvbuf_bytes > INT32_MAX)
+		return -EINVAL;
+	if (config->burst == 0 || config->burst > NQ_BURST_MAX)
+		return -EINVAL;
+	/* libnetfilter_queue takes a security context for a malformed attribute, and does not get to the payload. */
+	if (config->flags & NFQA_CFG_F_SECCTX)
+		return -EINVAL;
+	return 0;
+}
+
+static void config_put_flags(struct nlmsghdr *nlh, uint32_t flags)
+{
+	mnl_attr_put_u32(nlh, NFQA_CFG_FLAGS, htonl(flags));
+	mnl_attr_put_u32(nlh, NFQA_CFG_MASK, htonl(flags));
+}
+
+static struct nlmsghdr *config_begin(char *buffer, uint16_t queue, enum nq_sequence sequence)
+{
+	struct nlmsghdr *nlh = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, queue);
+	nlh->nlmsg_flags |= NLM_F_ACK;
+	nlh->nlmsg_seq = sequence;
+	return nlh;
+}
+
+size_t nq_config_put_bind(char buffer[NQ_CONFIG_BYTES_MAX], const struct nq_config *config)
+{
+	uint8_t mode = config->copy_bytes == NQ_COPY_META ? NFQNL_COPY_META : NFQNL_COPY_PACKET;
+	struct nlmsghdr *nlh = config_begin(buffer, config->queue, NQ_SEQUENCE_BIND);
+
+	nfq_nlmsg_cfg_put_cmd(nlh, AF_UNSPEC, NFQNL_CFG_CMD_BIND);
+	nfq_nlmsg_cfg_put_params(nlh, mode, (int)config->copy_bytes);
+	nfq_nlmsg_cfg_put_qmaxlen(nlh, config->maxlen);
+	if (config->flags)
+		config_put_flags(nlh, config->flags);
+	return nlh->nlmsg_len;
+}
+
+size_t nq_config_put_stop(char buffer[NQ_CONFIG_BYTES_MAX], uint16_t queue)
+{
+	struct nlmsghdr *nlh = config_begin(buffer, queue, NQ_SEQUENCE_STOP);
+
+	nfq_nlmsg_cfg_put_qmaxlen(nlh, 0);
+	config_put_flags(nlh, NFQA_CFG_F_FAIL_OPEN);
+	return nlh->nlmsg_len;
+}
