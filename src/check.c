@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* --check: each line is what a start needs, whether it is there, and if not what helps. */
+#include "check.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/capability.h>
+#include <unistd.h>
+
+#include "explain.h"
+
+__attribute__((format(printf, 2, 3))) static unsigned int check_print(bool ok, const char *format, ...)
+{
+	va_list arguments;
+
+	printf("%-7s", ok ? "ok" : "failed");
+	va_start(arguments, format);
+	vprintf(format, arguments);
+	va_end(arguments);
+	putchar('\n');
+	return ok ? 0 : 1;
+}
+
+static unsigned int check_capability(void)
+{
+	cap_flag_value_t value = CAP_CLEAR;
+	cap_t caps = cap_get_proc();
+
+	if (caps) {
+		cap_get_flag(caps, CAP_NET_ADMIN, CAP_EFFECTIVE, &value);
+		cap_free(caps);
+	}
+	if (value == CAP_SET)
+		return check_print(true, "CAP_NET_ADMIN");
+	return check_print(false, "CAP_NET_ADMIN: missing: run as root, or give the container the capability");
+}
+
+static unsigned int check_queue(uint16_t queue)
+{
+	char text[EXPLAIN_BYTES];
+	struct nq_owner owner;
+	int error = nq_owner_find(queue, &owner);
+
+	if (error == -ENOENT)
+		return check_print(true, "queue %u: free", queue);
+	if (error == -EACCES)
+		return check_print(true, "queue %u: only root can see whether it is free", queue);
+	explain_open(queue, error ? error : -EBUSY, text);
+	return check_print(false, "%s", text);
+}
+
+static unsigned int check_queues(const struct options *options)
+{
+	unsigned int failures = 0;
+
+	for (unsigned int i = 0; i < options_queue_count(options) && !failures; i++)
+		failures += check_queue((uint16_t)(options->config.queue + i));
+	return failures;
+}
+
+static unsigned int check_threads(const struct options *options)
+{
+	char text[EXPLAIN_BYTES];
+
+	for (unsigned int i = 0; i < options_queue_count(options); i++) {
+		int error = rt_try(&options->sched, options_cpu(options, i));
+		if (error) {
+			explain_thread(options, i, error, text);
+			return check_print(false, "%s", text);
+		}
+	}
+	return check_print(true, "scheduling and CPUs");
+}
+
+static unsigned int check_json_file(const char *path)
+{
+	/* Opening it would create it. */
+	if (access(path, W_OK) == 0)
+		return check_print(true, "--json=%s: can be written", path);
+	if (errno != ENOENT)
+		return check_print(false, "--json=%s: cannot be written: %s", path, strerror(errno));
+
+	char directory[4096];
+	snprintf(directory, sizeof(directory), "%s", path);
+	char *slash = strrchr(directory, '/');
+	if (slash)
+		slash[slash == directory] = '\0';
+	else
+		strcpy(directory, ".");
+	if (access(directory, W_OK) == 0)
+		return check_print(true, "--json=%s: can be created", path);
+	return check_print(false, "--json=%s: cannot be created: %s: %s", path, directory, strerror(errno));
+}
+
+unsigned int check_run(const struct options *options)
+{
+	unsigned int failures = check_capability();
+
+	failures += check_queues(options);
+	failures += check_threads(options);
+	if (options->json_file)
+		failures += check_json_file(options->json_file);
+	return failures;
+}

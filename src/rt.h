@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Scheduling: ask for a policy and a CPU, read back what is in force, and never hold a CPU for ever. */
+#ifndef RT_H
+#define RT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define RT_CPU_ANY (-1)
+
+struct rt_policy {
+	bool inherit; /* keep what the thread has: what chrt set */
+	int policy;   /* SCHED_* */
+	int priority; /* 0 unless SCHED_RR or SCHED_FIFO */
+};
+
+/* "other", "rr", "fifo", "batch", "idle", "deadline"; NULL for any other. */
+const char *rt_policy_name(int policy);
+
+/* What the kernel has in force for this thread now. 0 or a negative errno. */
+int rt_policy_read(pid_t tid, struct rt_policy *policy);
+
+static inline bool rt_policy_is_realtime(const struct rt_policy *policy)
+{
+	return policy->priority > 0;
+}
+
+/*
+ * Creates a thread that runs from its first instruction with `policy` and on `cpu`. Returns 0 or a negative errno:
+ * -EPERM = the policy is not permitted (rt_explain_refusal() says why), -EINVAL = there is no such CPU for us.
+ */
+int rt_thread_create(pthread_t *thread, const struct rt_policy *policy, int cpu, void *(*run)(void *), void *argument);
+
+/* The same with a thread that ends at once: finds out before anything depends on it. */
+int rt_try(const struct rt_policy *policy, int cpu);
+
+/* One clause on why a real-time policy was refused and what helps, for a message. */
+void rt_explain_refusal(const struct rt_policy *policy, char *text, size_t size);
+
+/* Has the kernel send SIGXCPU to the process when a real-time thread ran for half a second without sleeping. */
+int rt_limit_busy_time(void);
+
+/* Gives up a thread's real-time policy for SCHED_OTHER. 0 or a negative errno. */
+int rt_demote(pid_t tid);
+
+/*
+ * A real-time thread that always finds more work never sleeps, and starves what else must run on its CPU. Called once a
+ * burst, rt_breathe() notices that by the thread's switches and sleeps a millisecond of each hundred.
+ */
+struct rt_breath {
+	bool enabled;
+	int64_t checked_ns;
+	long voluntary_switches;
+	uint64_t breaths;
+};
+
+void rt_breath_init(struct rt_breath *breath);
+void rt_breathe(struct rt_breath *breath);
+
+#endif

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The worker: receive, process, reply.
+ *
+ * Nothing in the loop allocates, logs or takes a lock; counting is the library's. It ends when the queue was stopped
+ * and all of its packets are answered, or when the queue fails.
+ */
+#include "worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Holds a burst from now on; packets behind it wait in the kernel. */
+static void worker_delay(uint32_t delay_us)
+{
+	struct timespec until;
+
+	if (!delay_us)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += delay_us / 1000000;
+	until.tv_nsec += (long)(delay_us % 1000000) * 1000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+		;
+}
+
+static int worker_serve(struct worker *worker)
+{
+	struct rt_breath breath;
+
+	rt_breath_init(&breath);
+	for (;;) {
+		int count = nq_receive(worker->queue, worker->packets, worker->burst);
+		if (count < 0)
+			return count == -ESHUTDOWN ? 0 : count;
+		if (count == 0)
+			continue;
+		worker_delay(worker->delay_us);
+		worker->processor->process(worker->context, worker->packets, (unsigned int)count);
+		int error = nq_reply(worker->queue, worker->packets, (unsigned int)count);
+		if (error)
+			return error;
+		rt_breathe(&breath);
+	}
+}
+
+static void *worker_run(void *argument)
+{
+	struct worker *worker = argument;
+
+	__atomic_store_n(&worker->tid, gettid(), __ATOMIC_RELEASE);
+	worker->result = worker_serve(worker);
+	getrusage(RUSAGE_THREAD, &worker->usage);
+	__atomic_store_n(&worker->ended, true, __ATOMIC_RELEASE);
+	kill(getpid(), WORKER_SIGNAL_ENDED);
+	return NULL;
+}
+
+int worker_open(struct worker *worker, const struct options *options, unsigned int index)
+{
+	struct nq_config config = options->config;
+
+	config.queue = (uint16_t)(config.queue + index);
+	*worker = (struct worker){
+		.number = config.queue,
+		.cpu = options_cpu(options, index),
+		.delay_us = options->delay_us,
+		.burst = config.burst,
+		.sched = options->sched,
+		.processor = options->trace ? &processor_trace : &processor_noop,
+	};
+	worker->packets = calloc(config.burst, sizeof(*worker->packets));
+	if (!worker->packets)
+		return -ENOMEM;
+	if (worker->processor->open) {
+		int error = worker->processor->open(worker->number, &worker->context);
+		if (error)
+			return error;
+	}
+	/* Last: once it is bound, packets wait for an answer. */
+	return nq_open(&worker->queue, &config);
+}
+
+int worker_start(struct worker *worker)
+{
+	int error = rt_thread_create(&worker->thread, &worker->sched, worker->cpu, worker_run, worker);
+
+	worker->started = !error;
+	return error;
+}
+
+int worker_stop(struct worker *worker)
+{
+	return nq_stop(worker->queue);
+}
+
+void worker_join(struct worker *worker)
+{
+	if (worker->started)
+		pthread_join(worker->thread, NULL);
+	worker->started = false;
+}
+
+void worker_close(struct worker *worker)
+{
+	nq_close(worker->queue);
+	if (worker->context)
+		worker->processor->close(worker->context);
+	free(worker->packets);
+	*worker = (struct worker){ 0 };
+}
+
+bool worker_has_ended(const struct worker *worker)
+{
+	return __atomic_load_n(&worker->ended, __ATOMIC_ACQUIRE);
+}
+
+pid_t worker_tid(const struct worker *worker)
+{
+	return __atomic_load_n(&worker->tid, __ATOMIC_ACQUIRE);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A worker: one thread, one queue. */
+#ifndef WORKER_H
+#define WORKER_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+
+#include "nq.h"
+#include "options.h"
+#include "processor.h"
+#include "rt.h"
+
+/* Sent to the process, where main() waits, when a worker has ended. */
+#define WORKER_SIGNAL_ENDED SIGUSR2
+
+struct worker {
+	uint16_t number; /* of the queue */
+	int cpu;	 /* RT_CPU_ANY = not pinned */
+	uint32_t delay_us;
+	unsigned int burst;
+	struct rt_policy sched;
+	const struct processor *processor;
+	void *context; /* the processor's */
+	struct nq_queue *queue;
+	struct nq_packet *packets;
+	pthread_t thread;
+	bool started;
+	pid_t tid;	     /* atomic; 0 until the thread runs */
+	bool ended;	     /* atomic; the following are set before it */
+	int result;	     /* 0 or a negative errno */
+	struct rusage usage; /* of the whole thread */
+};
+
+/* Binds the worker's queue and makes everything that it needs. 0 or a negative errno, of nq_open() or else. */
+int worker_open(struct worker *worker, const struct options *options, unsigned int index);
+
+/* Starts the thread: from then on packets are answered. 0 or a negative errno, as rt_thread_create(). */
+int worker_start(struct worker *worker);
+
+/* Asks it to end without losing a packet. */
+int worker_stop(struct worker *worker);
+
+/* Waits for its end. The queue stays bound and readable until worker_close(). */
+void worker_join(struct worker *worker);
+
+/* Frees all of it; also what worker_open() left half made. */
+void worker_close(struct worker *worker);
+
+bool worker_has_ended(const struct worker *worker);
+
+/* The thread's id; 0 before it runs. */
+pid_t worker_tid(const struct worker *worker);
+
+#endif

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * A queue's receive and reply without a kernel behind them.
+ *
+ * Datagrams come through a socket pair, so that the real recvmmsg() is at work; the wrapper only puts the kernel's
+ * address on them, or raises an error. What would be sent is kept.
+ */
+/* wrap: recvmmsg sendto */
+#include "unit.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The file itself: its struct is nobody else's business. */
+#include "../../src/libnq/queue.c"
+#include "message.h"
+
+int __real_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout);
+int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout);
+ssize_t __wrap_sendto(int fd, const void *data, size_t bytes, int flags, const struct sockaddr *to, socklen_t length);
+
+static struct {
+	int receive_error;
+	uint32_t sender; /* 0 = the kernel */
+	int send_error;
+	unsigned int sends;
+	size_t sent_bytes;
+	char sent[NQ_BURST_MAX * NQ_VERDICT_BYTES_MAX];
+} fake;
+
+int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int flags, struct timespec *timeout)
+{
+	if (fake.receive_error) {
+		errno = fake.receive_error;
+		fake.receive_error = 0;
+		return -1;
+	}
+	int received = __real_recvmmsg(fd, messages, count, flags | MSG_DONTWAIT, timeout);
+	for (int i = 0; i < received; i++) {
+		struct sockaddr_nl sender = { .nl_family = AF_NETLINK, .nl_pid = fake.sender };
+		memcpy(messages[i].msg_hdr.msg_name, &sender, sizeof(sender));
+		messages[i].msg_hdr.msg_namelen = sizeof(sender);
+	}
+	return received;
+}
+
+ssize_t __wrap_sendto(int fd, const void *data, size_t bytes, int flags, const struct sockaddr *to, socklen_t length)
+{
+	(void)fd;
+	(void)flags;
+	assert_int_equal(length, sizeof(struct sockaddr_nl));
+	assert_int_equal(((const struct sockaddr_nl *)(const void *)to)->nl_pid, 0); /* addressed to the kernel */
+	if (fake.send_error) {
+		errno = fake.send_error;
+		return -1;
+	}
+	assert_true(bytes <= sizeof(fake.sent));
+	memcpy(fake.sent, data, bytes);
+	fake.sent_bytes = bytes;
+	fake.sends++;
+	return (ssize_t)bytes;
+}
+
+struct fixture {
+	struct nq_queue queue;
+	int kernel; /* the other end of the socket */
+	struct message message;
+	struct nq_packet packets[NQ_BURST_MAX];
+	struct nq_counters counters;
+};
+
+static struct fixture fixture;
+
+static int setup(void **state)
+{
+	int pair[2];
+	memset(&fixture, 0, sizeof(fixture));
+	memset(&fake, 0, sizeof(fake));
+	fixture.queue.burst = 8;
+	fixture.queue.copy_bytes = 1024;
+	fixture.queue.status_fd = -EACCES;
+	fixture.queue.number = 3;
+	assert_int_equal(queue_allocate(&fixture.queue), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair), 0);
+	fixture.queue.fd = pair[0];
+	fixture.kernel = pair[1];
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	close(fixture.kernel);
+	close(fixture.queue.fd);
+	free(fixture.queue.verdicts);
+	free(fixture.queue.buffers);
+	free(fixture.queue.slots);
+	free(fixture.queue.messages);
+	return 0;
+}
+
+static void put(const struct nlmsghdr *nlh)
+{
+	assert_int_equal(write(fixture.kernel, nlh, nlh->nlmsg_len), nlh->nlmsg_len);
+}
+
+static void put_packet(uint32_t id)
+{
+	put(message_put_packet(&fixture.message, id, 100));
+}
+
+static int receive(void)
+{
+	int count = nq_receive(&fixture.queue, fixture.packets, NQ_BURST_MAX);
+
+	nq_counters_read(&fixture.queue, &fixture.counters);
+	return count;
+}
+
+static uint32_t sent_id(size_t index)
+{
+	uint32_t id;
+
+	memcpy(&id, fake.sent + index * 32 + 28, sizeof(id));
+	return ntohl(id);
+}
+
+static void burst_is_received_and_answered_in_order(void **state)
+{
+	for (uint32_t id = 1; id <= 5; id++)
+		put_packet(id);
+	assert_int_equal(receive(), 5);
+	assert_int_equal(nq_reply(&fixture.queue, fixture.packets, 5), 0);
+	assert_int_equal(fake.sends, 1);
+	assert_int_equal(fake.sent_bytes, 5 * 32);
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(sent_id(i), i + 1);
+	assert_int_equal(fixture.counters.packets, 5);
+	assert_int_equal(fixture.counters.bytes, 500);
+	assert_int_equal(fixture.counters.gso_packets, 5);
+	assert_int_equal(fixture.counters.lost_ids, 0);
+	assert_int_equal(fixture.counters.receive_calls, 1);
+}
+
+static void burst_and_capacity_both_bound_a_receive(void **state)
+{
+	for (uint32_t id = 1; id <= 12; id++)
+		put_packet(id);
+	assert_int_equal(receive(), 8);
+	assert_int_equal(nq_receive(&fixture.queue, fixture.packets, 3), 3);
+	assert_int_equal(fixture.packets[2].id, 11);
+	assert_int_equal(receive(), 1);
+}
+
+static void errors_among_packets_are_counted_and_left_out(void **state)
+{
+	put_packet(1);
+	put(message_put_answer(&fixture.message, -ENOENT, NQ_SEQUENCE_VERDICT));
+	put_packet(2);
+	put(message_put_answer(&fixture.message, -EINVAL, NQ_SEQUENCE_VERDICT));
+	put(message_put_answer(&fixture.message, 0, NQ_SEQUENCE_BIND));
+	assert_int_equal(write(fixture.kernel, "noise", 5), 5);
+	put_packet(3);
+	assert_int_equal(receive(), 3);
+	assert_int_equal(fixture.packets[0].id, 1);
+	assert_int_equal(fixture.packets[1].id, 2);
+	assert_int_equal(fixture.packets[2].id, 3);
+	assert_int_equal(fixture.counters.flushed, 1);
+	assert_int_equal(fixture.counters.verdict_errors, 1);
+	assert_int_equal(fixture.counters.malformed, 1);
+	assert_int_equal(fixture.counters.packets, 3);
+}
+
+static void notices_alone_are_no_packets_and_no_end(void **state)
+{
+	put(message_put_answer(&fixture.message, -ENOENT, NQ_SEQUENCE_VERDICT));
+	assert_int_equal(receive(), 0);
+	put_packet(1);
+	assert_int_equal(receive(), 1);
+}
+
+static void gaps_in_ids_are_lost_packets(void **state)
+{
+	put_packet(1);
+	put_packet(4);
+	put_packet(5);
+	assert_int_equal(receive(), 3);
+	assert_int_equal(fixture.counters.lost_ids, 2);
+}
+
+static void packets_before_the_first_seen_are_lost_too(void **state)
+{
+	put_packet(11);
+	assert_int_equal(receive(), 1);
+	assert_int_equal(fixture.counters.lost_ids, 10);
+}
+
+static void ids_wrap_without_loss(void **state)
+{
+	static const uint32_t ids[] = { 0x7fffffff, 0x80000000, 0xffffffff, 0, 1 };
+	fixture.queue.last_id = 0x7ffffffe;
+	put_packet(ids[0]);
+	put_packet(ids[1]);
+	assert_int_equal(receive(), 2);
+	assert_int_equal(fixture.counters.lost_ids, 0);
+	fixture.queue.last_id = 0xfffffffe;
+	put_packet(ids[2]);
+	put_packet(ids[3]);
+	put_packet(ids[4]);
+	assert_int_equal(receive(), 3);
+	assert_int_equal(fixture.counters.lost_ids, 0);
+}
+
+static void datagram_longer_than_the_buffer_is_still_answered(void **state)
+{
+	struct nlmsghdr *nlh = message_put_packet(&fixture.message, 1, 1024);
+	fixture.queue.slots[0].iovec.iov_len = 512;
+	put(nlh);
+	assert_int_equal(receive(), 1);
+	assert_int_equal(fixture.packets[0].id, 1);
+	assert_null(fixture.packets[0].payload);
+}
+
+static void only_the_kernel_is_listened_to(void **state)
+{
+	fake.sender = 4711;
+	put_packet(1);
+	assert_int_equal(receive(), 0);
+	assert_int_equal(fixture.counters.packets, 0);
+	assert_int_equal(fixture.counters.malformed, 1);
+}
+
+static void overruns_are_counted_and_survived(void **state)
+{
+	fake.receive_error = ENOBUFS;
+	assert_int_equal(receive(), 0);
+	assert_int_equal(fixture.counters.overruns, 1);
+	assert_int_equal(fake.sends, 0);
+	put_packet(1);
+	assert_int_equal(receive(), 1);
+}
+
+static void interruption_is_no_error(void **state)
+{
+	fake.receive_error = EINTR;
+	assert_int_equal(receive(), 0);
+	fake.receive_error = EBADF;
+	assert_int_equal(receive(), -EBADF);
+}
+
+static void stop_hands_out_what_waited_and_then_ends(void **state)
+{
+	assert_int_equal(nq_stop(&fixture.queue), 0);
+	assert_int_equal(fake.sends, 1);
+	put_packet(1);
+	put_packet(2);
+	put(message_put_answer(&fixture.message, 0, NQ_SEQUENCE_STOP));
+	assert_int_equal(receive(), 2);
+	assert_int_equal(receive(), -ESHUTDOWN);
+	assert_int_equal(receive(), -ESHUTDOWN);
+}
+
+static void stop_is_asked_for_again_when_its_answer_may_be_lost(void **state)
+{
+	assert_int_equal(nq_stop(&fixture.queue), 0);
+	fake.receive_error = ENOBUFS;
+	assert_int_equal(receive(), 0);
+	assert_int_equal(fake.sends, 2);
+	assert_int_equal(fixture.counters.overruns, 1);
+}
+
+static void refused_stop_ends_with_its_error(void **state)
+{
+	put(message_put_answer(&fixture.message, -ENODEV, NQ_SEQUENCE_STOP));
+	assert_int_equal(receive(), -ENODEV);
+}
+
+static void held_packets_are_left_out(void **state)
+{
+	for (uint32_t id = 1; id <= 3; id++)
+		put_packet(id);
+	assert_int_equal(receive(), 3);
+	fixture.packets[1].verdict = NQ_HOLD;
+	assert_int_equal(nq_reply(&fixture.queue, fixture.packets, 3), 0);
+	assert_int_equal(fake.sent_bytes, 2 * 32);
+	assert_int_equal(sent_id(1), 3);
+
+	fake.sends = 0;
+	assert_int_equal(nq_reply(&fixture.queue, &fixture.packets[1], 1), 0);
+	assert_int_equal(fake.sends, 0);
+	assert_int_equal(nq_reply(&fixture.queue, NULL, 0), 0);
+	assert_int_equal(fake.sends, 0);
+}
+
+static void more_verdicts_than_a_message_holds_take_several(void **state)
+{
+	static struct nq_packet many[NQ_BURST_MAX + 1];
+	for (uint32_t i = 0; i <= NQ_BURST_MAX; i++)
+		many[i] = (struct nq_packet){ .id = i + 1, .verdict = NF_ACCEPT };
+	assert_int_equal(nq_reply(&fixture.queue, many, NQ_BURST_MAX + 1), 0);
+	assert_int_equal(fake.sends, 2);
+	assert_int_equal(sent_id(0), NQ_BURST_MAX + 1);
+	nq_counters_read(&fixture.queue, &fixture.counters);
+	assert_int_equal(fixture.counters.send_calls, 2);
+}
+
+static void failing_send_is_returned(void **state)
+{
+	put_packet(1);
+	assert_int_equal(receive(), 1);
+	fake.send_error = ENOBUFS;
+	assert_int_equal(nq_reply(&fixture.queue, fixture.packets, 1), -ENOBUFS);
+}
+
+static void run_drop_all(void *context, struct nq_packet packets[], unsigned int count)
+{
+	*(unsigned int *)context += count;
+	for (unsigned int i = 0; i < count; i++)
+		packets[i].verdict = NF_DROP;
+}
+
+static void run_serves_until_the_stop(void **state)
+{
+	unsigned int seen = 0;
+	uint32_t verdict;
+	put_packet(1);
+	put_packet(2);
+	put(message_put_answer(&fixture.message, 0, NQ_SEQUENCE_STOP));
+	assert_int_equal(nq_run(&fixture.queue, run_drop_all, &seen), 0);
+	assert_int_equal(seen, 2);
+	memcpy(&verdict, fake.sent + 24, sizeof(verdict));
+	assert_int_equal(ntohl(verdict), NF_DROP);
+}
+
+static void missing_module_is_told_from_a_bad_request(void **state)
+{
+	fixture.queue.status_fd = -EPROTONOSUPPORT;
+	assert_int_equal(queue_explain_refusal(&fixture.queue, -EINVAL), -EPROTONOSUPPORT);
+	fixture.queue.status_fd = -EACCES;
+	assert_int_equal(queue_explain_refusal(&fixture.queue, -EINVAL), -EINVAL);
+	assert_int_equal(queue_explain_refusal(&fixture.queue, -EPERM), -EPERM);
+	assert_int_equal(queue_explain_refusal(&fixture.queue, -EOPNOTSUPP), -EOPNOTSUPP);
+	fixture.queue.status_fd = -1;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(burst_is_received_and_answered_in_order),
+		TEST(burst_and_capacity_both_bound_a_receive),
+		TEST(errors_among_packets_are_counted_and_left_out),
+		TEST(notices_alone_are_no_packets_and_no_end),
+		TEST(gaps_in_ids_are_lost_packets),
+		TEST(packets_before_the_first_seen_are_lost_too),
+		TEST(ids_wrap_without_loss),
+		TEST(datagram_longer_than_the_buffer_is_still_answered),
+		TEST(only_the_kernel_is_listened_to),
+		TEST(overruns_are_counted_and_survived),
+		TEST(interruption_is_no_error),
+		TEST(stop_hands_out_what_waited_and_then_ends),
+		TEST(stop_is_asked_for_again_when_its_answer_may_be_lost),
+		TEST(refused_stop_ends_with_its_error),
+		TEST(held_packets_are_left_out),
+		TEST(more_verdicts_than_a_message_holds_take_several),
+		TEST(failing_send_is_returned),
+		TEST(run_serves_until_the_stop),
+		TEST(missing_module_is_told_from_a_bad_request),
+	};
+	return cmocka_run_group_tests_name("queue", tests, NULL, NULL);
+}
