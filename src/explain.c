@@ -66,9 +66,8 @@ void explain_open(uint16_t queue, int error, char text[EXPLAIN_BYTES])
 
 void explain_thread(const struct options *options, unsigned int worker, int error, char text[EXPLAIN_BYTES])
 {
-	char reason[EXPLAIN_BYTES / 2];
-
 	if (error == -EPERM && rt_policy_is_realtime(&options->sched)) {
+		char reason[EXPLAIN_BYTES / 2];
 		rt_explain_refusal(&options->sched, reason, sizeof(reason));
 		snprintf(text, EXPLAIN_BYTES, "--sched %s:%d: not permitted: %s", rt_policy_name(options->sched.policy),
 			 options->sched.priority, reason);

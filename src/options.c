@@ -279,7 +279,7 @@ static bool options_read(int id, const char *value, struct options *options, cha
 }
 
 /* getopt's own complaints, in our words; argv[optind - 1] is the word that it stopped at. */
-static bool options_refuse_word(int id, char *argv[], char *error)
+static bool options_refuse_word(int id, char *const argv[], char *error)
 {
 	const char *word = argv[optind - 1];
 

@@ -92,7 +92,7 @@ static void *rt_try_run(void *argument)
 
 int rt_try(const struct rt_policy *policy, int cpu)
 {
-	pthread_t thread;
+	pthread_t thread = 0;
 	int error = rt_thread_create(&thread, policy, cpu, rt_try_run, NULL);
 
 	return error ? error : -pthread_join(thread, NULL);
@@ -151,7 +151,7 @@ static int64_t rt_now_ns(void)
 
 void rt_breath_init(struct rt_breath *breath)
 {
-	struct rt_policy policy;
+	struct rt_policy policy = { 0 };
 
 	*breath = (struct rt_breath){ .checked_ns = rt_now_ns() };
 	breath->enabled = rt_policy_read(0, &policy) == 0 && rt_policy_is_realtime(&policy);

@@ -202,32 +202,32 @@ static int queue_bind(struct nq_queue *queue, const struct nq_config *config)
 	return error ? queue_explain_refusal(queue, error) : queue_verify(queue);
 }
 
-int nq_open(struct nq_queue **result, const struct nq_config *config)
+int nq_open(struct nq_queue **queue, const struct nq_config *config)
 {
-	*result = NULL;
+	*queue = NULL;
 	int error = nq_config_validate(config);
 	if (error)
 		return error;
-	struct nq_queue *queue = calloc(1, sizeof(*queue));
-	if (!queue)
+	struct nq_queue *opened = calloc(1, sizeof(*opened));
+	if (!opened)
 		return -ENOMEM;
-	queue->number = config->queue;
-	queue->burst = config->burst;
-	queue->copy_bytes = config->copy_bytes;
-	queue->status_fd = -EBADF;
+	opened->number = config->queue;
+	opened->burst = config->burst;
+	opened->copy_bytes = config->copy_bytes;
+	opened->status_fd = -EBADF;
 
-	error = queue_allocate(queue);
+	error = queue_allocate(opened);
 	if (!error)
-		error = queue_open_socket(queue);
+		error = queue_open_socket(opened);
 	if (!error)
-		error = queue_size_rcvbuf(queue, config);
+		error = queue_size_rcvbuf(opened, config);
 	if (!error)
-		error = queue_bind(queue, config);
+		error = queue_bind(opened, config);
 	if (error) {
-		nq_close(queue);
+		nq_close(opened);
 		return error;
 	}
-	*result = queue;
+	*queue = opened;
 	return 0;
 }
 

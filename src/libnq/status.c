@@ -150,7 +150,7 @@ static void status_find_process(unsigned long inode, struct nq_owner *owner)
 
 int nq_owner_find(uint16_t queue, struct nq_owner *owner)
 {
-	struct nq_status status;
+	struct nq_status status = { 0 };
 	int fd = nq_status_open();
 	if (fd < 0)
 		return fd;
