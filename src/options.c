@@ -278,11 +278,9 @@ static bool options_read(int id, const char *value, struct options *options, cha
 	}
 }
 
-/* getopt's own complaints, in our words; argv[optind - 1] is the word that it stopped at. */
-static bool options_refuse_word(int id, char *const argv[], char *error)
+/* getopt's own complaints, in our words. */
+static bool options_refuse_word(int id, const char *word, char *error)
 {
-	const char *word = argv[optind - 1];
-
 	if (id == ':')
 		return options_refuse(error, "%s: needs a value", word);
 	if (optopt > 0 && optopt < 256)
@@ -311,7 +309,7 @@ enum options_result options_parse(int argc, char *argv[], struct options *option
 		if (id == 'V')
 			return OPTIONS_VERSION;
 		if (id == '?' || id == ':')
-			return options_refuse_word(id, argv, error), OPTIONS_BAD;
+			return options_refuse_word(id, argv[optind - 1], error), OPTIONS_BAD;
 		if (!options_read(id, optarg, options, error))
 			return OPTIONS_BAD;
 	}

@@ -38,7 +38,11 @@ static void expect_black_hole(const char *what, int mode)
 	if (!file || !fgets(line, sizeof(line), file))
 		bail_out("nfnetlink_queue");
 	fclose(file);
-	unsigned int waiting, copy_mode, dropped, user_dropped, sequence;
+	unsigned int waiting;
+	unsigned int copy_mode;
+	unsigned int dropped;
+	unsigned int user_dropped;
+	unsigned int sequence;
 	int fields =
 		sscanf(line, "%*u %*u %u %u %*u %u %u %u", &waiting, &copy_mode, &dropped, &user_dropped, &sequence);
 	is(fields, 5, "  the queue is listed");

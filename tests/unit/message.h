@@ -53,12 +53,12 @@ static inline struct nlmsghdr *message_put_packet(struct message *message, uint3
 static inline struct nlmsghdr *message_put_answer(struct message *message, int error, uint32_t sequence)
 {
 	struct nlmsghdr *nlh = message_begin(message, NLMSG_ERROR);
-	struct nlmsgerr *answer = mnl_nlmsg_put_extra_header(nlh, sizeof(*answer));
+	struct nlmsgerr *body = mnl_nlmsg_put_extra_header(nlh, sizeof(*body));
 
-	answer->error = error;
-	answer->msg.nlmsg_len = 32;
-	answer->msg.nlmsg_type = (NFNL_SUBSYS_QUEUE << 8) | NFQNL_MSG_VERDICT;
-	answer->msg.nlmsg_seq = sequence;
+	body->error = error;
+	body->msg.nlmsg_len = 32;
+	body->msg.nlmsg_type = (NFNL_SUBSYS_QUEUE << 8) | NFQNL_MSG_VERDICT;
+	body->msg.nlmsg_seq = sequence;
 	return nlh;
 }
 

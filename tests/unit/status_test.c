@@ -16,7 +16,7 @@ static int make_file(unsigned int count)
 	FILE *file = tmpfile();
 	assert_non_null(file);
 	for (unsigned int i = 0; i < count; i++)
-		fprintf(file, "%5u %6u %5u %1u %5u %5u %5u %8u %2d\n", 10 + i, 4000 + i, i, 2, 65531, i + 1, i + 2,
+		fprintf(file, "%5u %6u %5u %1u %5u %5u %5u %8u %2d\n", 10 + i, 4000 + i, i, 2u, 65531u, i + 1, i + 2,
 			i + 3, 1);
 	fflush(file);
 	int fd = dup(fileno(file));
