@@ -13,6 +13,9 @@
 
 #define OPTIONS_HEADERS_BYTES 128u
 
+/* Without GSO a packet is a segment, of which an aggregate makes 45: one TCP connection alone may have 2500 on the way. */
+#define OPTIONS_MAXLEN_SEGMENTS 8192u
+
 const char options_help[] =
 	"Usage: nfq-noop [OPTION]...\n"
 	"Bind NFQUEUEs and give every packet back unchanged.\n"
@@ -22,7 +25,8 @@ const char options_help[] =
 	"      --no-gso              have the kernel segment packets before they are queued\n"
 	"      --copy full|headers|meta|BYTES\n"
 	"                            payload given to user space; headers = 128 (full)\n"
-	"      --maxlen N            packets that the kernel may hold per queue (1024)\n"
+	"      --maxlen N            packets that the kernel may hold per queue\n"
+	"                            (1024; 8192 with --no-gso)\n"
 	"      --rcvbuf BYTES        socket buffer (sized from maxlen and copy)\n"
 	"      --burst N             most packets a receive, 1 to 1024 (32)\n"
 	"      --fail-open           when overloaded, let packets pass instead of dropping them\n"
@@ -294,6 +298,7 @@ static void options_set_defaults(struct options *options)
 {
 	*options = (struct options){ .copy = "full", .sched.inherit = true };
 	nq_config_init(&options->config, 0);
+	options->config.maxlen = 0; /* until it is known whether packets are segments */
 }
 
 enum options_result options_parse(int argc, char *argv[], struct options *options, char error[OPTIONS_ERROR_BYTES])
@@ -315,6 +320,8 @@ enum options_result options_parse(int argc, char *argv[], struct options *option
 	}
 	if (optind < argc)
 		return options_refuse(error, "%s: takes no arguments beside options", argv[optind]), OPTIONS_BAD;
+	if (!options->config.maxlen)
+		options->config.maxlen = options->config.flags & NQ_F_GSO ? NQ_MAXLEN_DEFAULT : OPTIONS_MAXLEN_SEGMENTS;
 	return OPTIONS_RUN;
 }
 

@@ -145,6 +145,16 @@ static void cpus_are_a_list_that_begins_anew(void **state)
 	assert_int_equal(PARSE("--cpu", "1024"), OPTIONS_BAD);
 }
 
+static void segments_get_a_longer_queue(void **state)
+{
+	assert_int_equal(PARSE("--no-gso"), OPTIONS_RUN);
+	assert_int_equal(options.config.maxlen, 8192);
+	assert_int_equal(PARSE("--no-gso", "--maxlen=5"), OPTIONS_RUN);
+	assert_int_equal(options.config.maxlen, 5);
+	assert_int_equal(PARSE("--maxlen=5", "--no-gso"), OPTIONS_RUN);
+	assert_int_equal(options.config.maxlen, 5);
+}
+
 static void flags_and_outputs_are_set(void **state)
 {
 	assert_int_equal(PARSE("--no-gso", "--fail-open", "--json", "--trace", "--check", "-v"), OPTIONS_RUN);
@@ -197,6 +207,7 @@ int main(void)
 		cmocka_unit_test(numbers_have_bounds),
 		cmocka_unit_test(scheduling_is_a_policy_with_its_priority),
 		cmocka_unit_test(cpus_are_a_list_that_begins_anew),
+		cmocka_unit_test(segments_get_a_longer_queue),
 		cmocka_unit_test(flags_and_outputs_are_set),
 		cmocka_unit_test(help_and_version_end_the_parsing),
 		cmocka_unit_test(unknown_words_are_named),
