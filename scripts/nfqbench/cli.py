@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The command line: doctor, run, report, list."""
+
+import argparse
+import os
+import platform
+import re
+import signal
+import sys
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from . import VERSION, paths
+from .cell import Placement
+from .document import document_parse, file_parse
+from .doctor import doctor_examine, findings_render, run_is_possible
+from .errors import Failure, Interrupted, Refused, UsageError
+from .meta import Request
+from .privileges import root_become, root_ensure, sched_choose
+from .run import run_perform
+from .scenario import Scenario, ping_option, processor_replace, scenario_check, scenario_load
+from .store import Run, jsonl_render, run_load
+from .summary import Reference, Summary, reference_parse
+from .table import csv_render, markdown_render, text_render
+
+DEFAULT_SCENARIO = "gso"
+BLOCKS, QUICK_BLOCKS = 5, 3
+QUICK = {"ping_count": 100, "ping_interval_ms": 5, "iperf_seconds": 2}
+INVALID_RESULTS = 3
+
+
+def main(arguments: Sequence[str]) -> int:
+    """`arguments` as in sys.argv."""
+    options = _parser().parse_args(_values_join(arguments[1:]))
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    try:
+        status: int = options.function(options, arguments)
+        sys.stdout.flush()
+        return status
+    except Failure as error:
+        print(f"nfq-bench: {error}", file=sys.stderr)
+        return error.status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Failure.status
+    except OSError as error:
+        print(f"nfq-bench: {error.filename or 'the system'}: {error.strerror}", file=sys.stderr)
+        return Failure.status
+
+
+def _values_join(arguments: Sequence[str]) -> list[str]:
+    """--iperf-args -R becomes --iperf-args=-R: argparse would take the value for an option."""
+    joined: list[str] = []
+    for argument in arguments:
+        if joined and joined[-1] == "--iperf-args":
+            joined[-1] += f"={argument}"
+        else:
+            joined.append(argument)
+    return joined
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    """The way out takes a moment and must not be cut short."""
+    for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(other, signal.SIG_IGN)
+    raise Interrupted(number)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="nfq-bench",
+        description="Measures what the trip of packets through NFQUEUE costs: round trip time and throughput.",
+        epilog="Exit status: 0 ok, 1 failure, 2 usage, 3 results invalid, 4 cannot run here.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"nfq-bench {VERSION}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    command = commands.add_parser("doctor", help="tell everything that is missing here, at once", allow_abbrev=False)
+    command.set_defaults(function=_doctor)
+
+    command = commands.add_parser("run", help="measure, store, and print a table", allow_abbrev=False)
+    command.set_defaults(function=_run)
+    _run_options_add(command)
+
+    command = commands.add_parser("report", help="print tables of stored runs", allow_abbrev=False)
+    command.set_defaults(function=_report)
+    command.add_argument("runs", nargs="+", metavar="DIR", type=Path, help="a run directory")
+    command.add_argument("--ref", metavar="NAME", help="add percentages of a reference, or of another run directory")
+    command.add_argument("--format", choices=("text", "md", "csv", "json"), default="text", help="default: text")
+
+    command = commands.add_parser("list", help="list scenarios, references and stored runs", allow_abbrev=False)
+    command.set_defaults(function=_list)
+    command.add_argument("--out", metavar="DIR", type=Path, help="where the runs are; default: results/")
+    return parser
+
+
+def _run_options_add(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("scenario", nargs="?", default=DEFAULT_SCENARIO, metavar="SCENARIO", help="a name or a TOML file; default: gso")
+    add("--blocks", type=_positive, metavar="N", help=f"every mode once a block; default: {BLOCKS}")
+    add("--quick", action="store_true", help="less of everything: a first look within a minute")
+    add("--seed", type=int, metavar="N", help="of the order in the blocks; default: from the clock")
+    add("--topology", metavar="T", help="router or pair")
+    add("--sched", metavar="S", help="inherit, other, rr:PRIO or fifo:PRIO; default: the scenario's, if permitted")
+    add("--pin", default="", metavar="LIST", help="client=CPUS,server=CPUS,daemon=CPUS")
+    add("--ping", metavar="COUNT@MS", help="that many pings, one every MS milliseconds; 0 for none")
+    add("--iperf", type=int, metavar="SECONDS", help="how long iperf3 runs; 0 for none")
+    add("--iperf-args", metavar="ARGS", help="more arguments for iperf3's client, such as \"-P 2\"")
+    add("--processor", default="", metavar="CMD", help="a program to measure in the place of nfq-noop: \"CMD {queue}\"")
+    add("--name", metavar="LABEL", help="in the place of the host's name in the results")
+    add("--out", metavar="DIR", type=Path, help="where to make the run directory; default: results/")
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text}: should be a number from 1 on")
+    return int(text)
+
+
+def _doctor(_: argparse.Namespace, arguments: Sequence[str]) -> int:
+    root_become(arguments)
+    findings = doctor_examine(_scenario_find(DEFAULT_SCENARIO))
+    possible = run_is_possible(findings)
+    print(findings_render(findings), end="")
+    print("A run is possible." if possible else "A run is not possible before that is mended.")
+    return 0 if possible else 4
+
+
+def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    scenario = _scenario_adjust(_scenario_find(options.scenario), options)
+    root_ensure(arguments)
+    sched, note = sched_choose(options.sched or scenario.sched, asked=options.sched is not None)
+    request = Request(
+        scenario=replace(scenario, sched=sched),
+        sched_note=note,
+        placement=Placement(processor=options.processor, pin=options.pin),
+        blocks=options.blocks or (QUICK_BLOCKS if options.quick else BLOCKS),
+        seed=int(time.time()) if options.seed is None else options.seed,
+        host=_host_name(options.name),
+        parent=options.out or paths.results_default(),
+    )
+    cells = request.blocks * len(scenario.modes)
+    print(f"nfq-bench: {scenario.name}: {cells} cells, seed {request.seed}", file=sys.stderr)
+    if note:
+        print(f"nfq-bench: {note}", file=sys.stderr)
+    run = run_perform(request)
+    print(text_render(run), end="")
+    return 0 if results_are_valid(run.summary) else INVALID_RESULTS
+
+
+def results_are_valid(summary: Summary) -> bool:
+    """A row whose cells are mostly invalid, or that has no valid one, is no result."""
+    return all(row.valid_cells and row.valid_cells >= row.invalid_cells for row in summary.rows)
+
+
+def _scenario_find(name: str) -> Scenario:
+    if name.endswith(".toml") or "/" in name:
+        return scenario_load(Path(name))
+    path = paths.SCENARIOS / f"{name}.toml"
+    if not path.exists():
+        raise UsageError(f"no scenario \"{name}\"; there are: {', '.join(_scenario_names())}")
+    return scenario_load(path)
+
+
+def _scenario_names() -> list[str]:
+    return sorted(path.stem for path in paths.SCENARIOS.glob("*.toml"))
+
+
+def _scenario_adjust(scenario: Scenario, options: argparse.Namespace) -> Scenario:
+    """Puts what the command line says over what the scenario says."""
+    changes: dict[str, Any] = dict(QUICK) if options.quick else {}
+    for key, value in (
+        ("topology", options.topology), ("iperf_seconds", options.iperf), ("iperf_args", options.iperf_args),
+        ("sched", options.sched),
+    ):  # fmt: skip
+        if value is not None:
+            changes[key] = value
+    if options.ping is not None:
+        changes.update(ping_option(options.ping))
+    scenario = replace(scenario, **changes)
+    if options.processor:
+        scenario = processor_replace(scenario, options.processor)
+    scenario_check(scenario, scenario.name)
+    return scenario
+
+
+def _host_name(label: str | None) -> str:
+    if label is None:
+        return re.sub(r"[^A-Za-z0-9.-]", "-", platform.node().split(".")[0])[:40] or "unnamed"
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", label):
+        raise UsageError(f"--name \"{label}\": letters, digits, '.', '_' and '-', at most 40")
+    return label
+
+
+def _report(options: argparse.Namespace, _: Sequence[str]) -> int:
+    reference = _reference_find(options.ref) if options.ref else None
+    runs = {path.resolve().name: run_load(path) for path in options.runs}
+    print(_runs_render(options.format, runs, reference), end="")
+    return 0
+
+
+def _runs_render(form: str, runs: Mapping[str, Run], reference: Reference | None) -> str:
+    if form == "csv":
+        return csv_render(runs, reference)
+    if form == "json":
+        return jsonl_render([{"run": name, **run.summary.json()} for name, run in runs.items()])
+    render = markdown_render if form == "md" else text_render
+    return "\n".join(render(run, reference) for run in runs.values())
+
+
+def _reference_find(name: str) -> Reference:
+    path = paths.REFERENCES / f"{name}.json"
+    if Path(name).is_dir():
+        path = Path(name) / "summary.json"
+    elif not path.exists():
+        raise UsageError(f"no reference \"{name}\"; there are: {', '.join(sorted(_references()))}; or a run directory")
+    try:
+        return reference_parse(file_parse(path.parent, path.name, document_parse), name)
+    except Refused as error:
+        raise Failure(str(error)) from None
+
+
+def _references() -> dict[str, str]:
+    """Name to label."""
+    found = {}
+    for path in sorted(paths.REFERENCES.glob("*.json")):
+        found[path.stem] = reference_parse(file_parse(path.parent, path.name, document_parse), path.stem).label
+    return found
+
+
+def _list(options: argparse.Namespace, _: Sequence[str]) -> int:
+    scenarios = {name: _scenario_find(name).question for name in _scenario_names()}
+    parent = options.out or paths.results_default()
+    runs = {str(path.parent): "" for path in sorted(parent.glob("[!.]*/meta.json"))}
+    for title, entries in (("Scenarios", scenarios), ("References (report --ref)", _references()), ("Runs", runs)):
+        print(f"{title}:")
+        for name, text in (entries or {"none": ""}).items():
+            line = f"{name}: {text}" if text else name
+            print(textwrap.fill(line, 100, initial_indent="  ", subsequent_indent="    "))
+    return 0

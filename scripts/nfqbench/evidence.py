@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The raw folder that cell.sh leaves of one cell, parsed. Anything that is missing or not understood is refused."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import kernel
+from .daemon import Daemon, daemon_parse
+from .document import file_parse
+from .errors import Refused
+from .iperf3 import Traffic, iperf3_parse
+from .ping import Ping, ping_parse
+
+ROLES = ("client", "router", "server")
+
+
+@dataclass(frozen=True)
+class Passage:
+    """What went through our queue up to one moment: counted by the rule before it, and by the queue."""
+
+    rule: kernel.Rule
+    queue: kernel.Queue
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the kernel counted up to one moment."""
+
+    passage: Passage | None  # None if there was no rule or nobody had bound our queue
+    any_queue: bool  # there was a rule, or somebody had bound some queue
+    links: dict[str, kernel.Link]  # "router to-server": ...
+    cpu: kernel.CpuTime
+    processor_ticks: int | None
+    tainted: int
+
+
+@dataclass(frozen=True)
+class Evidence:
+    backend: str
+    bypass: bool
+    mtu: int
+    ping: Ping | None
+    traffic: Traffic | None
+    iperf3_status: int | None
+    daemon: tuple[Daemon, ...]  # after ping, at the end; empty for another program
+    processor_status: int | None
+    threads: tuple[kernel.Thread, ...]
+    start: Snapshot
+    pinged: Snapshot
+    end: Snapshot
+
+    def passages(self) -> tuple[Passage, Passage, Passage] | None:
+        """At start, after ping and at the end, if there were both rule and queue all the time."""
+        start, pinged, end = self.start.passage, self.pinged.passage, self.end.passage
+        return (start, pinged, end) if start and pinged and end else None
+
+
+def evidence_read(folder: Path) -> Evidence:
+    if (folder / "error").exists():
+        raise Refused(file_parse(folder, "error", lambda text, _: text.strip()))
+    asked = file_parse(folder, "cell.conf", kernel.settings_parse)
+    status = file_parse(folder, "end/netns.status", kernel.settings_parse)
+    queued, loaded = asked["mode"] == "queue", asked["iperf_seconds"] != "0"
+    foreign = asked["processor"] != "nfq-noop"
+    start, pinged, end = (_snapshot_read(folder, moment, asked) for moment in ("start", "ping", "end"))
+    if not start.links.keys() == pinged.links.keys() == end.links.keys():
+        raise Refused("links came or went while measuring")
+    return Evidence(
+        backend=status["backend"],
+        bypass=status["bypass"] != "no",
+        mtu=kernel.number_parse(status["mtu"], "end/netns.status: mtu"),
+        ping=file_parse(folder, "ping.txt", ping_parse) if asked["ping_count"] != "0" else None,
+        traffic=file_parse(folder, "iperf3.json", iperf3_parse) if loaded else None,
+        iperf3_status=file_parse(folder, "iperf3.status", kernel.number_parse) if loaded else None,
+        daemon=file_parse(folder, "processor.json", daemon_parse) if queued and not foreign else (),
+        processor_status=file_parse(folder, "processor.status", kernel.number_parse) if queued else None,
+        threads=file_parse(folder, "sched.txt", kernel.threads_parse) if queued else (),
+        start=start,
+        pinged=pinged,
+        end=end,
+    )
+
+
+def _snapshot_read(folder: Path, moment: str, asked: kernel.Settings) -> Snapshot:
+    status = file_parse(folder, f"{moment}/netns.status", kernel.settings_parse)
+    queues = file_parse(folder, f"{moment}/queue", kernel.queues_parse)
+    queue = queues.get(kernel.number_parse(asked["queue"], "cell.conf: queue"))
+    rule = kernel.rule_parse(status, asked["family"]) if status["queues"] else None
+    links = {}
+    for role in ROLES:
+        if status[f"{role}_ns"]:
+            name = f"{moment}/links.{status[f'{role}_ns']}.json"
+            for device, link in file_parse(folder, name, kernel.links_parse).items():
+                links[f"{role} {device}"] = link
+    stat, queued = f"{moment}/proc.processor.stat", asked["mode"] == "queue"
+    return Snapshot(
+        passage=Passage(rule, queue) if rule and queue else None,
+        any_queue=bool(rule or queues),
+        links=links,
+        cpu=file_parse(folder, f"{moment}/proc.stat", kernel.cpu_parse),
+        processor_ticks=file_parse(folder, stat, kernel.process_ticks_parse) if queued else None,
+        tainted=file_parse(folder, f"{moment}/tainted", kernel.number_parse),
+    )

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Where things are. An installation keeps the layout of the source tree."""
+
+import shutil
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parent.parent
+ROOT = SCRIPTS.parent
+CELL = SCRIPTS / "cell.sh"
+NETNS = SCRIPTS / "netns.sh"
+INSTALL_DEPS = SCRIPTS / "install-deps"
+SCENARIOS = SCRIPTS / "scenarios"
+REFERENCES = ROOT / "results" / "reference"
+
+
+def results_default() -> Path:
+    """results/ of the source tree, otherwise of the current directory."""
+    return ROOT / "results" if (ROOT / "Makefile").exists() else Path("results")
+
+
+def noop_find() -> str | None:
+    """As cell.sh finds it."""
+    beside = ROOT / "nfq-noop"
+    return str(beside) if beside.exists() else shutil.which("nfq-noop")

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A whole run: plan, measure, judge, store, show."""
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from . import progress
+from .cell import cell_measure, process_is_alive, stale_namespaces_remove
+from .document import Node
+from .errors import Failure, Refused
+from .evidence import evidence_read
+from .judge import judge
+from .meta import Request, meta_make
+from .plan import PlannedCell, plan_make
+from .record import Json, cell_parse, record_make
+from .store import Run, json_render, jsonl_render, parent_prepare, run_make, run_name, run_store
+from .table import csv_render, text_render
+
+WORK = "nfq-bench-"
+
+
+def run_perform(request: Request) -> Run:
+    parent_prepare(request.parent)
+    stale_remove()
+    work = Path(tempfile.mkdtemp(prefix=f"{WORK}{os.getpid()}-"))
+    try:
+        started = utc_now()
+        records = _cells_measure(request, work)
+        meta = meta_make(request, work, started, finished=utc_now())
+        run = run_make(Node(meta, "meta.json"), [Node(record, "runs.jsonl") for record in records])
+        directory = _run_store(request.parent, run, meta, records, work)
+        print(f"nfq-bench: stored in {directory}", file=sys.stderr)
+        return run
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _run_store(parent: Path, run: Run, meta: Json, records: list[Json], work: Path) -> Path:
+    name, table = run_name(run.meta), text_render(run)
+    files = {
+        "meta.json": json_render(meta),
+        "runs.jsonl": jsonl_render(records),
+        "summary.json": json_render(run.summary.json()),
+        "summary.csv": csv_render({name: run}),
+        "table.txt": table,
+    }
+    try:
+        return run_store(parent, name, files, work)
+    except OSError as error:
+        raise Failure(f"{parent}: cannot be stored: {error.strerror}; what would have been:\n\n{table}") from None
+
+
+def utc_now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def stale_remove() -> None:
+    """What runs that were killed have left: namespaces, and raw output in the directory for temporary files."""
+    for prefix in stale_namespaces_remove():
+        print(f"nfq-bench: removed the namespaces {prefix}-* of a run that was killed", file=sys.stderr)
+    for path in Path(tempfile.gettempdir()).glob(f"{WORK}*"):
+        owner = re.fullmatch(WORK + r"(\d+)-\w+", path.name)
+        if owner and not process_is_alive(int(owner[1])) and path.lstat().st_uid == os.geteuid():
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _cells_measure(request: Request, work: Path) -> list[Json]:
+    scenario = request.scenario
+    plan = plan_make(scenario.modes, request.blocks, request.seed)
+    guess_s = scenario.ping_count * scenario.ping_interval_ms / 1000 + scenario.iperf_seconds + progress.OVERHEAD_S
+    shown = progress.Progress(len(plan), guess_s)
+    records: list[Json] = []
+    try:
+        for planned in plan:
+            shown.begin(planned)
+            record = _cell_record(request, planned, work)
+            records.append(record)
+            shown.end(planned, cell_parse(Node(record, "runs.jsonl")))
+            _hope_check(records, len(scenario.modes))
+    finally:
+        shown.close()
+    return records
+
+
+def _cell_record(request: Request, planned: PlannedCell, work: Path) -> Json:
+    folder = work / planned.folder
+    started = utc_now()
+    cell_measure(planned, request.scenario, request.placement, folder)
+    try:
+        evidence = evidence_read(folder)
+    except Refused as error:
+        return record_make(planned, started, None, (str(error),))
+    return record_make(planned, started, evidence, judge(request.scenario, planned.mode, evidence))
+
+
+def _hope_check(records: list[Json], modes: int) -> None:
+    """A first block without any evidence will not get better by repetition."""
+    if len(records) == modes and all(record["host"] is None for record in records):
+        reason = cell_parse(Node(records[0], "runs.jsonl")).reasons[0]
+        raise Failure(f"no cell of the first block could be measured: {reason}")

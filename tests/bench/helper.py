@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the tests of nfq-bench have in common: the way to its modules, recorded data, cells made from them."""
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DATA = Path(__file__).resolve().parent / "data"
+NFQ_BENCH = ROOT / "scripts" / "nfq-bench"
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from nfqbench.scenario import Scenario, scenario_load  # noqa: E402
+
+
+def data_text(name: str) -> str:
+    return (DATA / name).read_text(encoding="utf-8")
+
+
+def scenario_recorded() -> Scenario:
+    """The scenario under which data/cells was recorded."""
+    scenario = scenario_load(ROOT / "scripts" / "scenarios" / "gso.toml")
+    return replace(scenario, ping_count=20, ping_interval_ms=5, iperf_seconds=1)
+
+
+class FolderTest(unittest.TestCase):
+    """A test with a folder of its own."""
+
+    def setUp(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="nfq-bench-test-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def cell_copy(self, mode: str) -> Path:
+        """A recorded valid cell, to be falsified."""
+        cell = Path(tempfile.mkdtemp(dir=self.folder)) / mode
+        shutil.copytree(DATA / "cells" / mode, cell)
+        return cell
+
+
+def text_change(path: Path, old: str, new: str) -> None:
+    """Replaces `old`, which must be there, once."""
+    text = path.read_text(encoding="utf-8")
+    assert old in text, f"{path} has no {old!r}"
+    path.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def json_change(path: Path, change: Callable[[Any], object]) -> None:
+    """Changes a document, or the last one if there is one a line."""
+    text = path.read_text(encoding="utf-8").rstrip()
+    before, newline, last = ("", "", text) if text.startswith("{\n") else text.rpartition("\n")
+    value = json.loads(last)
+    change(value)
+    path.write_text(f"{before}{newline}{json.dumps(value)}\n", encoding="utf-8")
+
+
+def nfq_bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, str(NFQ_BENCH), *arguments]
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
