@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Builds nfq-noop and libnq, tests them, measures with them. `make help` tells the targets and the variables.
+#
+# Names in capitals belong to the user: they are never changed here, and flags among them come last on each command
+# line. What the project itself needs is kept apart, in small letters.
+# pkg-config is asked only when something is built: the first step of `make check` is to install it.
+
+#: V=1              show the commands
+#: SAN=LIST         build with sanitizers, in a tree of its own: address,undefined or thread
+#: HARDEN=0         leave out the hardening flags
+#: WERROR=1         let a warning end the build
+#: BUILD=DIR        the tree to build in (build)
+#: CHECK=KINDS      the kinds of tests that check runs (all; a directory of tests/ each)
+#: BENCH_ARGS=ARGS  given to `nfq-bench run`
+CFLAGS ?= -O2 -g
+PKG_CONFIG ?= pkg-config
+
+#: PREFIX=DIR       where to install (/usr/local); also BINDIR SBINDIR INCLUDEDIR LIBDIR DATADIR MANDIR
+#: DESTDIR=DIR      a root to put in front of them all
+PREFIX ?= /usr/local
+BINDIR ?= $(PREFIX)/bin
+SBINDIR ?= $(PREFIX)/sbin
+INCLUDEDIR ?= $(PREFIX)/include
+LIBDIR ?= $(PREFIX)/lib
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+
+comma := ,
+BUILD = build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(Q),@printf '  %-7s %s\n' $(1) '$(2)')
+
+# --- flags of the project -------------------------------------------------------------------------------------------
+
+warnings := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
+	-Wconversion -Wformat=2 -Wundef -Wvla -Wwrite-strings -Wpointer-arith -Wimplicit-fallthrough \
+	$(if $(filter 1,$(WERROR)),-Werror)
+
+# _FORTIFY_SOURCE warns without optimization, and is left alone where the user, or the distribution, has chosen it.
+optimized := $(filter-out -O0,$(lastword $(filter -O%,$(CFLAGS))))
+fortify := $(if $(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS)),,$(if $(optimized),-D_FORTIFY_SOURCE=2))
+ifneq ($(SAN),)
+instrument := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
+else ifneq ($(HARDEN),0)
+harden_cppflags := $(fortify)
+harden_cflags := -fstack-protector-strong -fstack-clash-protection -fPIE
+harden_ldflags := -pie -Wl,-z,relro,-z,now
+endif
+
+# pkg-config is asked once, when the first command needs it.
+libraries := libmnl libnetfilter_queue libnfnetlink libcap jansson
+library_cflags = $(eval library_cflags := $$(shell $(PKG_CONFIG) --cflags $(libraries) 2>/dev/null))$(library_cflags)
+library_libs = $(eval library_libs := $$(shell $(PKG_CONFIG) --libs $(libraries) 2>/dev/null))$(library_libs)
+
+own_cppflags = -D_GNU_SOURCE $(includes) $(harden_cppflags) $(library_cflags)
+own_cflags := -std=gnu11 -pthread -MMD -MP $(warnings) $(harden_cflags) $(instrument)
+own_ldflags := -pthread $(harden_ldflags) $(instrument)
+own_libs = $(test_libs) $(library_libs)
+
+compile = $(CC) $(own_cppflags) $(own_cflags) $(special) $(CPPFLAGS) $(CFLAGS) -c -o $@ $<
+link = $(CC) $(own_ldflags) $(wraps) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(own_libs) $(LDLIBS)
+
+# --- sources --------------------------------------------------------------------------------------------------------
+
+library_objects := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/libnq/*.c))
+daemon_objects := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/*.c))
+test_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/*.c tests/kernel/*.c))
+headers := $(wildcard include/*.h src/*.h src/libnq/*.h tests/*/*.h)
+sources := $(wildcard src/*.c src/libnq/*.c tests/*/*.c)
+manuals := $(wildcard src/man/*.[1-8])
+
+includes := -Iinclude
+$(BUILD)/src/libnq/%.o: special := -fPIC
+$(BUILD)/tests/%.o: includes := -Iinclude -Isrc -Isrc/libnq
+# cmocka prescribes parameters that most tests do not use; tests pass constant words as argv and odd numbers as lengths.
+$(BUILD)/tests/unit/%.o: special = $(shell $(PKG_CONFIG) --cflags cmocka) -Wno-unused-parameter \
+	-Wno-missing-prototypes -Wno-write-strings -Wno-conversion -Wno-sign-conversion
+# A unit test names the functions that it replaces on a line of its own: /* wrap: sendmsg recvmmsg */
+$(BUILD)/tests/unit/%: test_libs = $(shell $(PKG_CONFIG) --libs cmocka)
+$(BUILD)/tests/unit/%: wraps = $(addprefix -Wl$(comma)--wrap=,$(shell sed -n '$(wrap_line)' $(@:$(BUILD)/%=%.c)))
+wrap_line := s|^/\* wrap: \(.*\) \*/$$|\1|p
+
+# Before anything is written: a tree may have been built by somebody else, and often by root.
+prepare = mkdir -p $(@D) 2>/dev/null && [ -w $(@D) ] || { echo "make: cannot write to $(@D) as $$(id -un):" \
+	"let the owner of $(BUILD) run 'make clean', or build elsewhere with BUILD=DIR" >&2; exit 1; }
+
+# --- targets --------------------------------------------------------------------------------------------------------
+
+.SUFFIXES:
+.SECONDARY:
+.DELETE_ON_ERROR:
+.PHONY: all tests check check-san bench lint lint-format lint-tidy lint-cppcheck lint-shell lint-build lint-python \
+	lint-man install uninstall clean help FORCE
+
+all: $(BUILD)/nfq-noop $(BUILD)/libnq.a $(if $(filter build,$(BUILD)),nfq-noop) ## build daemon and library (default)
+
+tests: $(test_programs) ## build the test programs
+
+# The thread sanitizer of gcc 12 does not come up where newer kernels place memory at random.
+check: ## install what is missing, build, run all tests: as root or as an ordinary user
+	@$(install_deps) check
+	@$(MAKE) --no-print-directory all tests
+	@$(if $(filter thread,$(SAN)),setarch --addr-no-randomize) tests/run --build $(BUILD) $(CHECK)
+
+check-san: ## unit, kernel and netns tests of daemons built with the sanitizers
+	@$(MAKE) --no-print-directory check SAN=address,undefined CHECK='unit kernel netns'
+	@$(MAKE) --no-print-directory check SAN=thread CHECK='unit kernel netns'
+
+bench: ## install what is missing, build, measure, print the table
+	@$(install_deps) bench
+	@$(MAKE) --no-print-directory all
+	@scripts/nfq-bench run $(BENCH_ARGS)
+
+install_deps = CC='$(CC)' PKG_CONFIG='$(PKG_CONFIG)' scripts/install-deps
+
+nfq-noop: build/nfq-noop
+	$(call say,LINK,$@)
+	$(Q)ln -sf $< $@
+
+$(BUILD)/nfq-noop: $(daemon_objects) $(BUILD)/libnq.a
+	$(call say,LD,$@)
+	$(Q)$(link)
+
+$(BUILD)/libnq.a: $(library_objects)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/%.o: %.c $(BUILD)/flags
+	@$(prepare)
+	$(call say,CC,$@)
+	$(Q)$(compile)
+
+$(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(filter-out %/main.o,$(daemon_objects)) $(BUILD)/libnq.a
+	$(call say,LD,$@)
+	$(Q)$(link)
+
+$(BUILD)/tests/kernel/%: $(BUILD)/tests/kernel/%.o $(BUILD)/libnq.a
+	$(call say,LD,$@)
+	$(Q)$(link)
+
+# Changes when the flags do, so that everything is built anew.
+$(BUILD)/flags: export flags = $(compile) $(link)
+$(BUILD)/flags: FORCE
+	@$(PKG_CONFIG) --exists --print-errors $(libraries) || \
+		{ echo "make: libraries are missing: scripts/install-deps installs them, or tells how" >&2; exit 1; }
+	@[ "$$(cat $@ 2>/dev/null)" = "$$flags" ] || { { $(prepare); } && printf '%s\n' "$$flags" >$@; }
+
+-include $(library_objects:.o=.d) $(daemon_objects:.o=.d) $(addsuffix .d,$(test_programs))
+
+# --- lint -----------------------------------------------------------------------------------------------------------
+
+lint: ## everything that can be checked without running; stops after the first kind that finds something
+	@$(install_deps) lint
+	@for kind in format tidy cppcheck shell build python man; do \
+		$(MAKE) --no-print-directory lint-$$kind || exit 1; \
+	done
+
+lint-format:
+	$(call say,FORMAT,clang-format: C sources and headers)
+	$(Q)clang-format --dry-run -Werror $(headers) $(sources)
+
+lint-tidy:
+	$(call say,TIDY,clang-tidy: C sources and the headers that they include)
+	$(Q)printf '%s\n' $(sources) | xargs -P 2 -n 1 sh -c 'clang-tidy --quiet "$$1" -- $(tidy_flags) 2>/dev/null' -
+
+tidy_flags = -std=gnu11 -D_GNU_SOURCE -Iinclude -Isrc -Isrc/libnq $(library_cflags)
+
+lint-cppcheck:
+	$(call say,CPPCHECK,cppcheck: C sources)
+	$(Q)cppcheck --quiet --enable=warning,style,performance,portability --inline-suppr --error-exitcode=1 --std=c11 \
+		--template=gcc -D_GNU_SOURCE -Iinclude -Isrc -Isrc/libnq $(sources)
+
+lint-shell:
+	$(call say,SHELL,shellcheck: scripts)
+	$(Q)shellcheck -x $(shell_scripts)
+
+shell_scripts = $(shell find . \( -name .git -o -path ./build \) -prune -o -type f -exec \
+	awk '/^\#!.*[\/ ](ba)?sh$$/ || FILENAME ~ /[.]sh$$/ { print FILENAME } { nextfile }' {} +)
+
+lint-build: # each compiler finds what the other does not
+	@$(MAKE) --no-print-directory CC=gcc WERROR=1 BUILD=build/lint-gcc all tests
+	@$(MAKE) --no-print-directory CC=clang WERROR=1 BUILD=build/lint-clang all tests
+
+python := scripts/nfq-bench scripts/nfqbench tests/bench
+
+lint-python:
+	$(call say,MYPY,mypy --strict: $(python))
+	$(Q)MYPYPATH=scripts:tests/bench mypy --strict --scripts-are-modules --cache-dir $(BUILD)/mypy \
+		$(python) $(wildcard tests/bench/*.t)
+	$(call say,PYFLAKES,pyflakes: $(python))
+	$(Q)$(firstword $(shell command -v pyflakes3 pyflakes)) $(python) $(wildcard tests/bench/*.t)
+
+lint-man:
+	$(call say,MANDOC,mandoc: manual pages)
+	$(Q)mandoc -T lint -W warning $(manuals)
+
+# --- install --------------------------------------------------------------------------------------------------------
+
+# What nfq-bench needs keeps the layout of the source tree, so that each part finds the others as it does there.
+share := $(DATADIR)/nfq-bench
+share_files := $(wildcard scripts/*.sh scripts/nfq-bench scripts/install-deps scripts/nfqbench/*.py \
+	scripts/scenarios/*.toml results/reference/*)
+
+# What is installed, FROM:TO a word, and the links, TARGET:NAME a word. uninstall removes what stands after the colons.
+installed = $(BUILD)/nfq-noop:$(SBINDIR)/nfq-noop \
+	include/nq.h:$(INCLUDEDIR)/nq.h \
+	$(BUILD)/libnq.a:$(LIBDIR)/libnq.a \
+	$(BUILD)/libnq.pc:$(LIBDIR)/pkgconfig/libnq.pc \
+	$(foreach page,$(manuals),$(page):$(MANDIR)/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page))) \
+	$(foreach file,$(share_files),$(file):$(share)/$(file))
+links = $(SBINDIR)/nfq-noop:$(share)/nfq-noop $(share)/scripts/nfq-bench:$(BINDIR)/nfq-bench
+
+install: all $(BUILD)/libnq.pc ## install to DESTDIR and PREFIX
+	$(Q)set -e; IFS=:; for pair in $(installed); do \
+		set -- $$pair; \
+		mode=644; [ ! -x "$$1" ] || mode=755; \
+		echo "  INSTALL $(DESTDIR)$$2"; \
+		install -D -m $$mode "$$1" "$(DESTDIR)$$2"; \
+	done
+	$(Q)set -e; IFS=:; for pair in $(links); do \
+		set -- $$pair; \
+		echo "  LINK    $(DESTDIR)$$2"; \
+		install -d "$$(dirname "$(DESTDIR)$$2")"; \
+		ln -sfnr "$(DESTDIR)$$1" "$(DESTDIR)$$2"; \
+	done
+
+targets = $(foreach pair,$(installed) $(links),$(lastword $(subst :, ,$(pair))))
+directories = $(sort $(dir $(targets)))
+
+# Directories that are then empty go too: all below DESTDIR, but only those of our own in a system that is in use, where
+# an empty /usr/local/bin may have been there before.
+ifneq ($(DESTDIR),)
+prunable = $(patsubst /%,%,$(directories))
+else
+prunable = $(patsubst $(DATADIR)/%,%,$(filter $(share)/%,$(directories)))
+endif
+
+uninstall: ## remove what install has put there
+	$(Q)for file in $(targets); do echo "  REMOVE  $(DESTDIR)$$file"; rm -f "$(DESTDIR)$$file"; done
+	$(Q)cd "$(or $(DESTDIR),$(DATADIR))" 2>/dev/null || exit 0; for directory in $(prunable); do \
+		[ ! -d "$$directory" ] || rmdir -p --ignore-fail-on-non-empty "$$directory"; \
+	done
+
+$(BUILD)/libnq.pc: src/libnq/libnq.pc.in FORCE
+	@$(prepare)
+	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' \
+		-e 's|@INCLUDEDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(INCLUDEDIR))|' -e "s|@VERSION@|$(version)|" $< >$@.new
+	$(Q)mv -f $@.new $@
+
+version = $(shell sed -n 's/^.define NQ_VERSION "\(.*\)"/\1/p' include/nq.h)
+
+# --- housekeeping ---------------------------------------------------------------------------------------------------
+
+clean: ## remove what was built in build/
+	$(Q)rm -rf build nfq-noop
+	$(Q)find scripts tests -name __pycache__ -prune -exec rm -rf {} +
+
+help: ## print this
+	@echo 'targets:'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 20
+	@echo 'variables:'
+	@sed -n 's/^#: /  /p' Makefile
+	@echo 'and as usual CC CPPFLAGS CFLAGS LDFLAGS LDLIBS PKG_CONFIG'

@@ -1,0 +1,425 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# cell.sh: measures one cell, which is one ping and one iperf3 run through fresh namespaces and a fresh processor, and
+# leaves its raw output in a folder. It judges nothing: nfq-bench does, from these files.
+#
+# Files in the folder
+#
+#   cell.conf              what was asked for and what is in force, key=value
+#   steps.log              the privileged commands
+#   processor.{json,out,err,status}, sched.txt: "TID POLICY PRIORITY COMMAND" of each thread, read while it worked
+#   ping.{txt,err,status}  iperf3.{json,err,status}  iperf3-server.txt
+#   congestion             ss of the client while iperf3 ran
+#   offloads.NAMESPACE.txt timing
+#   start/ ping/ end/      what the kernel counts before, between and after the two measurements
+#   error                  one line, only if the cell could not be completed
+#
+# Theory of operation
+#
+#   Everything that is started runs inside the namespaces, with whatever wraps it (timeout, chrt, taskset), so that
+#   `netns.sh down` ends and removes all of it, from the EXIT trap or, if this script is killed, by hand.
+#
+#   Counters are read while nothing is on its way: after a warm-up, after ping has ended, and after iperf3's server has
+#   ended and the queue has come to rest. That makes them exact.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$here/lib.sh"
+
+readonly netns=$here/netns.sh
+readonly iperf_port=5201
+
+readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair] [--hook H] [--mode queue|none] [--queue N]
+               [--family 4|6] [--processor 'CMD {queue}'] [--noop-args ARGS] [--sched inherit|other|rr:PRIO|fifo:PRIO]
+               [--pin client=CPUS,server=CPUS,daemon=CPUS] [--ping COUNT@MS] [--iperf SECONDS] [--iperf-args ARGS]
+               [--cc NAME] [--mtu BYTES] [--tso on|off] [--gro on|off] [--bypass] [--ready SECONDS]"
+
+# Options with a value, and its form.
+out='' prefix=nfq topology=router hook='' mode=queue queue=0 family=4 processor='' noop_args='' sched=inherit pin=''
+ping=200@10 iperf=5 iperf_args='' cc=cubic mtu=1500 tso='' gro='' bypass=no ready=10
+readonly -A forms=(
+	[out]='[^[:cntrl:]]+'
+	[prefix]='[a-z0-9][a-z0-9-]{0,31}'
+	[topology]='router|pair'
+	[hook]='|forward|output|input'
+	[mode]='queue|none'
+	[queue]='[0-9]{1,5}'
+	[family]='4|6'
+	[processor]='[^[:cntrl:]]*'
+	[noop_args]='[^[:cntrl:]]*'
+	[sched]='inherit|other|(rr|fifo):[1-9][0-9]?'
+	[pin]='|((client|server|daemon)=[0-9,-]+,?)+'
+	[ping]='0|[1-9][0-9]*@[1-9][0-9]*'
+	[iperf]='[0-9]+'
+	[iperf_args]='[^[:cntrl:]]*'
+	[cc]='[a-z0-9_]*'
+	[mtu]='[1-9][0-9]{3,4}'
+	[tso]='|on|off'
+	[gro]='|on|off'
+	[ready]='[1-9][0-9]{0,3}'
+)
+
+declare -A net    # what netns.sh status tells
+declare -A pinned # CPU list of client, server and daemon
+processor_pid=''
+namespaces_are_up=no
+
+cell_fail() { # MESSAGE
+	echo "$*" >"$out/error"
+	die 1 "$*"
+}
+
+# ---- command line ----
+
+options_parse() {
+	while (($#)); do
+		case $1 in
+		-h | --help) echo "$usage" && exit 0 ;;
+		--bypass) bypass=yes ;;
+		*)
+			option_set "${@:1:2}"
+			shift
+			;;
+		esac
+		shift
+	done
+	[[ $out ]] || die 2 "--out DIR: say where to put the files"
+	pin_parse
+}
+
+# client=0,2,server=1: a word without "=" belongs to the list before it.
+pin_parse() {
+	local word words role=
+	IFS=, read -ra words <<<"$pin"
+	for word in "${words[@]}"; do
+		if [[ $word == *=* ]]; then
+			role=${word%%=*}
+			pinned[$role]=${word#*=}
+		else
+			pinned[$role]+=,$word
+		fi
+	done
+}
+
+out_make() {
+	mkdir -p "$out" || die 2 "--out $out: cannot make this directory"
+	out=$(cd "$out" && pwd)
+	[[ ! $(ls -A "$out") ]] || die 2 "--out $out: is not empty"
+}
+
+conf_write() {
+	cat >"$out/cell.conf" <<-END
+		mode=$mode
+		topology=$topology
+		hook=$hook
+		queue=$queue
+		family=$family
+		processor=${processor:-nfq-noop}
+		noop_args=$noop_args
+		sched=$sched
+		pin=$pin
+		ping_count=${ping%@*}
+		ping_interval_ms=${ping#*@}
+		iperf_seconds=$iperf
+		iperf_args=$iperf_args
+		cc=$cc
+		mtu=$mtu
+		tso=$tso
+		gro=$gro
+		bypass=$bypass
+		prefix=$prefix
+		backend=${net[backend]:-}
+		processor_pid=$processor_pid
+	END
+}
+
+# ---- namespaces ----
+
+namespaces_up() {
+	local options=(--prefix "$prefix" --topology "$topology" --queue "$queue" --mtu "$mtu") code=0 key value
+	options+=(${hook:+--hook "$hook"} ${tso:+--tso "$tso"} ${gro:+--gro "$gro"})
+	[[ $bypass == no ]] || options+=(--bypass)
+	[[ $mode == queue ]] || options+=(--no-rule)
+	namespaces_are_up=yes
+	"$netns" up "${options[@]}" 2>>"$out/steps.log" || code=$?
+	if ((code)); then
+		tail -n 1 "$out/steps.log" | tee "$out/error" >&2
+		exit "$code"
+	fi
+	while IFS='=' read -r key value; do
+		net[$key]=$value
+	done < <("$netns" status --prefix "$prefix")
+	hook=${net[hook]} tso=${net[tso]} gro=${net[gro]}
+	address=${net[server_addr$family]}
+}
+
+namespaces_down() {
+	[[ $namespaces_are_up == yes ]] || return 0
+	namespaces_are_up=no
+	"$netns" down --prefix "$prefix" 2>>"$out/steps.log"
+}
+
+# Sets `enter` to the words that start a program in a namespace on its CPUs.
+enter_set() { # NAMESPACE client|server|daemon
+	enter=(nsenter --net="/run/netns/$1" --)
+	[[ ! ${pinned[$2]:-} ]] || enter+=(taskset -c "${pinned[$2]}")
+}
+
+namespaces_print() {
+	echo "${net[client_ns]}" ${net[router_ns]:+"${net[router_ns]}"} "${net[server_ns]}"
+}
+
+inside() { # NAMESPACE COMMAND...
+	nsenter --net="/run/netns/$1" -- "${@:2}"
+}
+
+# ---- processor ----
+
+# Prints a command line for the shell, which `exec`s it.
+processor_command() {
+	local noop
+	if [[ $processor ]]; then
+		echo "${processor//\{queue\}/$queue}"
+		return
+	fi
+	noop=$(type -P "${NFQ_NOOP:-$here/../nfq-noop}" nfq-noop | head -n 1) || true
+	[[ $noop ]] || cell_fail "no nfq-noop in NFQ_NOOP, in $(dirname "$here") or in PATH: build it with make"
+	printf '%q --queue %s --json=%q %s\n' "$noop" "$queue" "$out/processor.json" "$noop_args"
+}
+
+processor_start() {
+	local command schedule=()
+	command=$(processor_command)
+	case $sched in
+	other) schedule=(chrt -o 0) ;;
+	rr:*) schedule=(chrt -r "${sched#rr:}") ;;
+	fifo:*) schedule=(chrt -f "${sched#fifo:}") ;;
+	esac
+	enter_set "${net[queue_ns]}" daemon
+	"${enter[@]}" "${schedule[@]}" bash -c "exec $command" \
+		>"$out/processor.out" 2>"$out/processor.err" </dev/null &
+	processor_pid=$!
+	wait_until "$ready" processor_is_ready_or_gone || cell_fail "the processor has not bound queue $queue after $ready s"
+	processor_is_alive || processor_fail "before it was ready"
+}
+
+processor_is_alive() {
+	kill -0 "$processor_pid" 2>/dev/null
+}
+
+processor_is_ready_or_gone() {
+	processor_is_alive || return 0
+	if [[ $processor ]]; then
+		queue_read | awk '$4 > 0 { found = 1 } END { exit !found }'
+	else
+		grep -qs '^ready' "$out/processor.err"
+	fi
+}
+
+processor_fail() { # WHEN
+	processor_status_write
+	cell_fail "the processor ended with status $(<"$out/processor.status") $1: $(tail -n 1 "$out/processor.err")"
+}
+
+processor_status_write() {
+	local code=0
+	wait "$processor_pid" || code=$?
+	echo "$code" >"$out/processor.status"
+}
+
+processor_stop() {
+	kill -TERM "$processor_pid" 2>/dev/null || true
+	wait_until 5 processor_is_gone || kill -KILL "$processor_pid"
+	processor_status_write
+}
+
+processor_is_gone() {
+	! processor_is_alive
+}
+
+# Has nfq-noop append a line of its counters.
+processor_report() {
+	local lines
+	[[ $processor_pid && ! $processor ]] || return 0
+	lines=$(wc -l 2>/dev/null <"$out/processor.json" || echo 0)
+	kill -USR1 "$processor_pid"
+	wait_until 5 processor_has_reported "$lines" || cell_fail "nfq-noop wrote no line of JSON within 5 s of SIGUSR1"
+}
+
+processor_has_reported() { # LINES-BEFORE
+	[[ -e $out/processor.json ]] && (($(wc -l <"$out/processor.json") > $1))
+}
+
+# Fields 40 and 41 of the stat file, counted after the command, which may hold spaces and parentheses.
+processor_sched_write() {
+	local stat line fields policies=(other fifo rr batch iso idle deadline ext)
+	[[ $processor_pid ]] || return 0
+	for stat in /proc/"$processor_pid"/task/*/stat; do
+		read -r line 2>/dev/null <"$stat" || continue # it has just ended
+		read -ra fields <<<"${line##*) }"
+		line=${line#*(}
+		echo "$(basename "$(dirname "$stat")") ${policies[fields[38]]} ${fields[37]} ${line%)*}"
+	done >"$out/sched.txt"
+}
+
+# ---- what the kernel counts ----
+
+# Prints the kernel's line of our queue.
+queue_read() {
+	inside "${net[queue_ns]}" cat /proc/net/netfilter/nfnetlink_queue 2>/dev/null | awk -v queue="$queue" '$1 == queue'
+}
+
+# Nothing waits, and nothing has come since this was asked before.
+queue_is_at_rest() {
+	local before=$queue_line
+	queue_line=$(queue_read)
+	[[ $queue_line == "$before" && $(awk '{ print $3 }' <<<"$queue_line") == 0 ]]
+}
+
+snapshot_take() { # NAME
+	local namespace to=$out/$1
+	[[ ! $processor_pid ]] || processor_is_alive || processor_fail "before the snapshot '$1'"
+	queue_line=
+	[[ ! $processor_pid ]] || wait_until 3 queue_is_at_rest || true
+	mkdir "$to"
+	"$netns" status --prefix "$prefix" >"$to/netns.status"
+	inside "${net[queue_ns]}" cat /proc/net/netfilter/nfnetlink_queue >"$to/queue" 2>/dev/null || true
+	inside "${net[client_ns]}" cat /proc/net/snmp /proc/net/netstat >"$to/snmp"
+	for namespace in $(namespaces_print); do
+		ip -n "$namespace" -s -j link >"$to/links.$namespace.json"
+	done
+	cat /proc/stat >"$to/proc.stat"
+	cat /proc/uptime >"$to/uptime"
+	cat /proc/sys/kernel/tainted >"$to/tainted"
+	[[ ! $processor_pid ]] || cat "/proc/$processor_pid/stat" >"$to/proc.processor.stat"
+}
+
+offloads_write() {
+	local namespace device
+	for namespace in $(namespaces_print); do
+		ip -n "$namespace" -brief link show type veth | while read -r device _; do
+			inside "$namespace" ethtool -k "${device%@*}" | sed "s/^/$namespace ${device%@*}: /"
+		done >"$out/offloads.$namespace.txt"
+	done
+}
+
+# ---- measurements ----
+
+# The first packets meet cold caches and, with a foreign processor, anything.
+warm_up() {
+	inside "${net[client_ns]}" ping -"$family" -q -n -c 3 -i 0.01 -W 1 "$address" >/dev/null 2>&1 ||
+		cell_fail "no ping comes back from $address: $(processor_summary)"
+}
+
+processor_summary() {
+	[[ $processor_pid ]] && echo "the processor lets nothing pass" || echo "the namespaces do not forward"
+}
+
+# Waits for a measurement, and notices when the processor ends before it.
+measurement_wait() { # NAME PID
+	local ended code=0
+	wait -n -p ended "$2" ${processor_pid:+"$processor_pid"} || true
+	[[ $ended != "$processor_pid" ]] || processor_fail "during $1"
+	wait "$2" || code=$?
+	echo "$code" >"$out/$1.status"
+	((code != 124)) || cell_fail "$1 did not end in time"
+}
+
+ping_measure() {
+	local count=${ping%@*} interval_ms=${ping#*@}
+	[[ $ping != 0 ]] || return 0
+	enter_set "${net[client_ns]}" client
+	"${enter[@]}" timeout $((count * interval_ms / 1000 + 15)) \
+		ping -"$family" -D -n -c "$count" -i "$(printf '%d.%03d' $((interval_ms / 1000)) $((interval_ms % 1000)))" \
+		-W 2 "$address" >"$out/ping.txt" 2>"$out/ping.err" </dev/null &
+	measurement_wait ping $!
+}
+
+iperf_measure() {
+	local client arguments
+	((iperf)) || return 0
+	iperf_server_start
+	read -ra arguments <<<"$iperf_args"
+	enter_set "${net[client_ns]}" client
+	"${enter[@]}" timeout $((iperf + 20)) iperf3 -c "$address" -p "$iperf_port" -J -t "$iperf" --connect-timeout 5000 \
+		${cc:+-C "$cc"} "${arguments[@]}" >"$out/iperf3.json" 2>"$out/iperf3.err" </dev/null &
+	client=$!
+	wait_until 5 congestion_is_seen "$client" || true
+	processor_sched_write
+	measurement_wait iperf3 "$client"
+	wait_until 5 iperf_server_is_gone || kill "$iperf_server_pid" 2>/dev/null || true
+}
+
+iperf_server_start() {
+	enter_set "${net[server_ns]}" server
+	"${enter[@]}" iperf3 -s -1 -p "$iperf_port" --forceflush >"$out/iperf3-server.txt" 2>&1 </dev/null &
+	iperf_server_pid=$!
+	wait_until 5 iperf_server_listens || cell_fail "iperf3's server does not listen: $(tail -n 1 "$out/iperf3-server.txt")"
+}
+
+iperf_server_listens() {
+	inside "${net[server_ns]}" ss -Hltn "sport = :$iperf_port" | grep -q .
+}
+
+iperf_server_is_gone() {
+	! kill -0 "$iperf_server_pid" 2>/dev/null
+}
+
+# iperf3's control connection is the first, its data connection the second.
+congestion_is_seen() { # CLIENT-PID
+	kill -0 "$1" 2>/dev/null || return 0
+	inside "${net[client_ns]}" ss -tiHn state established "dport = :$iperf_port" >"$out/congestion"
+	(($(grep -c bytes_sent "$out/congestion") >= 2))
+}
+
+timed() { # NAME FUNCTION
+	local start=${EPOCHREALTIME/./} elapsed_us
+	"$2"
+	elapsed_us=$((${EPOCHREALTIME/./} - start))
+	printf '%s_s=%d.%06d\n' "$1" $((elapsed_us / 1000000)) $((elapsed_us % 1000000)) >>"$out/timing"
+}
+
+# ---- the cell ----
+
+set_up() {
+	namespaces_up
+	[[ $mode == none ]] || processor_start
+	conf_write
+	offloads_write
+	warm_up
+}
+
+tear_down() {
+	[[ ! $processor_pid ]] || processor_stop
+	namespaces_down
+}
+
+clean_up() { # STATUS COMMAND
+	trap - EXIT
+	(($1 == 0)) || [[ -e $out/error ]] || echo "ended with status $1 in: $2" >"$out/error"
+	namespaces_down
+	[[ ! $processor_pid || -e $out/processor.status ]] || processor_status_write
+	exit "$1"
+}
+
+main() {
+	options_parse "$@"
+	((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501)) || die 4 "needs bash 5.1 (wait -n -p)"
+	tools_check ping:iputils-ping iperf3:iperf3 ip:iproute2 ss:iproute2 chrt:util-linux taskset:util-linux
+	out_make
+	conf_write
+	trap 'clean_up $? "$BASH_COMMAND"' EXIT
+	trap 'cell_fail "stopped by a signal"' HUP INT TERM
+	timed setup set_up
+	snapshot_take start
+	timed ping ping_measure
+	snapshot_take ping
+	processor_report
+	timed iperf iperf_measure
+	[[ -e $out/sched.txt ]] || processor_sched_write
+	snapshot_take end
+	timed teardown tear_down
+}
+
+main "$@"

@@ -1,0 +1,380 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# netns.sh: makes network namespaces whose packets pass through an NFQUEUE, and removes them.
+#
+#   router:
+#     PREFIX-client                     PREFIX-router                     PREFIX-server
+#     +----------+            +-------------------------------+            +----------+
+#     |     eth0 |------------| to-client  FORWARD  to-server |------------| eth0     |
+#     +----------+            +----------------v--------------+            +----------+
+#       10.0.1.1          10.0.1.254        NFQUEUE      10.0.2.254          10.0.2.1
+#       2001:db8:0:1::1                  both directions              2001:db8:0:2::1
+#
+#   pair:
+#     PREFIX-client                                                       PREFIX-server
+#     +---------------------+                                              +----------+
+#     | OUTPUT/INPUT   eth0 |----------------------------------------------| eth0     |
+#     +------v--------------+                                              +----------+
+#         NFQUEUE, what goes to (or comes from) the server
+#
+# Theory of operation
+#
+#   All that is made lies inside the namespaces, so deleting these three names undoes everything, whatever was made of
+#   it and however it was interrupted. Nothing is kept in files: what `status` cannot see otherwise stands in the alias
+#   of the client's eth0, which is written last and so also says that everything is there.
+#
+#   up and down hold a lock that the commands they run inherit. If the script is killed, the next one therefore waits
+#   until the last command of the old one has ended.
+#
+#   The links carry the user's packets only: neighbours are permanent, IPv6 has neither duplicate address detection
+#   nor link-local addresses. Counters are exact, and the first packet passes.
+#
+#   Namespaces are entered by nsenter. `ip netns exec` mounts /sys anew, which fails where a container runtime or a
+#   user namespace forbids it ("mount of /sys failed"); only /sys/class/net shows another namespace this way.
+set -euo pipefail
+here=$(dirname "${BASH_SOURCE[0]}")
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$here/lib.sh"
+# shellcheck source-path=SCRIPTDIR source=netns-rule.sh
+source "$here/netns-rule.sh"
+
+readonly usage="usage: netns.sh up [--prefix P] [--topology router|pair] [--hook forward|output|input]
+                   [--queue FIRST] [--queues N] [--bypass] [--no-rule] [--mtu BYTES] [--tso on|off] [--gro on|off] [-q]
+       netns.sh down [--prefix P] [-q]
+       netns.sh status [--prefix P]
+       netns.sh exec [--prefix P] client|router|server COMMAND..."
+
+readonly client4=10.0.1.1 client6=2001:db8:0:1::1 client_mac=02:00:00:00:01:01
+readonly server4=10.0.2.1 server6=2001:db8:0:2::1 server_mac=02:00:00:00:02:01
+readonly to_client4=10.0.1.254 to_client6=2001:db8:0:1::fe to_client_mac=02:00:00:00:01:fe
+readonly to_server4=10.0.2.254 to_server6=2001:db8:0:2::fe to_server_mac=02:00:00:00:02:fe
+
+# Options with a value: the variable --NAME sets, and the form of its value.
+prefix=nfq topology=router hook='' queue=0 queues=1 mtu=1500 tso='' gro=''
+readonly -A forms=(
+	[prefix]='[a-z0-9][a-z0-9-]{0,31}'
+	[topology]='router|pair'
+	[hook]='forward|output|input'
+	[queue]='0|[1-9][0-9]{0,4}'
+	[queues]='[1-9][0-9]{0,4}'
+	[mtu]='[1-9][0-9]{3,4}'
+	[tso]='on|off'
+	[gro]='on|off'
+)
+command='' arguments=() bypass=no rule=yes quiet=no
+backend=none    # of the rule: nft, iptables-nft, iptables-legacy
+queue_role=     # whose namespace has the rule
+
+log() {
+	[[ $quiet == yes ]] || echo "$*" >&2
+}
+
+run() { # COMMAND...
+	log "[+] $*"
+	"$@" || die 1 "this failed: $*"
+}
+
+# ---- command line ----
+
+options_parse() {
+	command=${1:-}
+	case $command in
+	up | down | status | exec) shift ;;
+	-h | --help) echo "$usage" && exit 0 ;;
+	*) die 2 "'$command' is no command: use up, down, status or exec (--help tells more)" ;;
+	esac
+	while [[ ${1:-} == -* ]]; do
+		case $command:$1 in
+		*:-q | *:--quiet) quiet=yes ;;
+		up:--bypass) bypass=yes ;;
+		up:--no-rule) rule=no ;;
+		up:--* | *:--prefix)
+			option_set "${@:1:2}"
+			shift
+			;;
+		*) die 2 "$1: no such option of $command (--help lists them)" ;;
+		esac
+		shift
+	done
+	arguments=("$@")
+	arguments_check
+	options_check
+}
+
+arguments_check() {
+	if [[ $command == exec ]]; then
+		form_check exec "${arguments[0]:-}" 'client|router|server'
+		((${#arguments[@]} > 1)) || die 2 "exec: needs a command"
+	else
+		((${#arguments[@]} == 0)) || die 2 "'${arguments[0]}' is one argument too many"
+	fi
+}
+
+options_check() {
+	case $topology:$hook in
+	router: | router:forward) hook=forward queue_role=router ;;
+	pair: | pair:output) hook=output queue_role=client ;;
+	pair:input) queue_role=client ;;
+	*) die 2 "--hook $hook: a router queues in forward, a pair in output or input" ;;
+	esac
+	((queue + queues <= 65536)) || die 2 "--queue $queue --queues $queues: beyond queue 65535"
+	((mtu >= 1280 && mtu <= 65535)) || die 2 "--mtu $mtu: IPv6 needs 1280, veth takes 65535 at most"
+}
+
+# ---- what the machine permits ----
+
+machine_check() {
+	unshare --net true 2>/dev/null ||
+		die 4 "may not make network namespaces: needs CAP_SYS_ADMIN (in a container too) and CONFIG_NET_NS"
+	unshare --net ip link add type veth 2>/dev/null ||
+		die 4 "cannot make veth links: needs CAP_NET_ADMIN and CONFIG_VETH (module veth)"
+	[[ -d /proc/sys/net/ipv6 ]] || die 4 "no IPv6 in this kernel: needs CONFIG_IPV6, and not ipv6.disable=1"
+}
+
+user_namespace_is_ours() {
+	local inside outside count
+	read -r inside outside count </proc/self/uid_map
+	[[ $inside:$outside:$count != 0:0:4294967295 ]]
+}
+
+# The names of namespaces are files in /run/netns. In a user namespace /run is usually the machine's: not writable, or,
+# worse, writable because root made the user namespace. A container that is a machine of its own keeps its /run.
+run_directory_prepare() {
+	[[ $(id -u) == 0 ]] || die 4 "needs root; without, run it inside: unshare -Urnm"
+	if ! user_namespace_is_ours || grep -q ' /run .* nfq-netns ' /proc/self/mountinfo; then
+		return
+	fi
+	if [[ -w /run && $(readlink /proc/1/ns/mnt) == "$(readlink /proc/self/ns/mnt)" ]]; then
+		return
+	fi
+	mount -n -t tmpfs nfq-netns /run 2>/dev/null ||
+		die 4 "cannot mount a /run of our own: needs CAP_SYS_ADMIN and a mount namespace, as inside unshare -Urnm"
+}
+
+# ---- up ----
+
+inside() { # ROLE COMMAND...
+	run nsenter --net="/run/netns/$prefix-$1" -- "${@:2}"
+}
+
+ip_in() { # ROLE ARGUMENTS-OF-IP...
+	run ip -n "$prefix-$1" "${@:2}"
+}
+
+# Writing all.disable_ipv6 undoes what a distribution may have set as the default; addr_gen_mode 1 is "none".
+namespace_make() { # ROLE
+	local groups="0 2147483647"
+	! user_namespace_is_ours || groups="0 0"
+	run ip netns add "$prefix-$1"
+	inside "$1" sysctl -qw net.ipv4.ping_group_range="$groups" net.ipv6.conf.all.disable_ipv6=0 \
+		net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.addr_gen_mode=1
+	ip_in "$1" link set lo up
+}
+
+link_make() { # ROLE DEVICE MAC ROLE DEVICE MAC
+	run ip link add "$2" address "$3" mtu "$mtu" netns "$prefix-$1" type veth \
+		peer name "$5" address "$6" mtu "$mtu" netns "$prefix-$4"
+	offloads_set "$1" "$2"
+	offloads_set "$4" "$5"
+	ip_in "$1" link set "$2" up
+	ip_in "$4" link set "$5" up
+}
+
+offloads_set() { # ROLE DEVICE
+	local settings=(${tso:+tso "$tso"} ${gro:+gro "$gro"})
+	[[ ! ${settings[*]} ]] || inside "$1" ethtool -K "$2" "${settings[@]}"
+}
+
+address_add() { # ROLE DEVICE ADDRESS4/LENGTH ADDRESS6/LENGTH
+	ip_in "$1" address add "$3" dev "$2"
+	ip_in "$1" address add "$4" dev "$2" nodad
+}
+
+neighbour_add() { # ROLE DEVICE ADDRESS4 ADDRESS6 MAC
+	ip_in "$1" neighbour add "$3" lladdr "$5" dev "$2" nud permanent
+	ip_in "$1" neighbour add "$4" lladdr "$5" dev "$2" nud permanent
+}
+
+route_add() { # ROLE GATEWAY4 GATEWAY6
+	ip_in "$1" route add default via "$2"
+	ip_in "$1" route add default via "$3"
+}
+
+router_make() {
+	namespace_make client
+	namespace_make router
+	namespace_make server
+	inside router sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
+	link_make client eth0 "$client_mac" router to-client "$to_client_mac"
+	link_make router to-server "$to_server_mac" server eth0 "$server_mac"
+
+	address_add client eth0 "$client4/24" "$client6/64"
+	address_add router to-client "$to_client4/24" "$to_client6/64"
+	address_add router to-server "$to_server4/24" "$to_server6/64"
+	address_add server eth0 "$server4/24" "$server6/64"
+
+	neighbour_add client eth0 "$to_client4" "$to_client6" "$to_client_mac"
+	neighbour_add router to-client "$client4" "$client6" "$client_mac"
+	neighbour_add router to-server "$server4" "$server6" "$server_mac"
+	neighbour_add server eth0 "$to_server4" "$to_server6" "$to_server_mac"
+
+	route_add client "$to_client4" "$to_client6"
+	route_add server "$to_server4" "$to_server6"
+}
+
+pair_make() {
+	namespace_make client
+	namespace_make server
+	link_make client eth0 "$client_mac" server eth0 "$server_mac"
+	address_add client eth0 "$client4/16" "$client6/48"
+	address_add server eth0 "$server4/16" "$server6/48"
+	neighbour_add client eth0 "$server4" "$server6" "$server_mac"
+	neighbour_add server eth0 "$client4" "$client6" "$client_mac"
+}
+
+# Until the kernel has noticed the carrier, a link drops what is sent.
+links_are_up() {
+	local name
+	for name in $(namespaces_list); do
+		ip -n "$name" -brief link show type veth | grep -qv ' UP ' && return 1
+	done
+	return 0
+}
+
+up() {
+	lock_take
+	machine_check
+	[[ $rule == no ]] || backend_select
+	namespaces_remove
+	trap namespaces_remove EXIT
+	"${topology}_make"
+	if [[ $rule == yes ]]; then
+		rule_add "$backend" 4 inside "$queue_role"
+		rule_add "$backend" 6 inside "$queue_role"
+	fi
+	wait_until 5 links_are_up || die 1 "the links have no carrier after 5 s"
+	ip_in client link set eth0 alias "$(description)"
+	trap - EXIT
+}
+
+# What status cannot read elsewhere.
+description() {
+	local range=
+	[[ $rule == no ]] || range=$queue:$((queue + queues - 1))
+	echo "topology=$topology hook=$hook backend=$backend queue_ns=$prefix-$queue_role queues=$range bypass=$bypass"
+}
+
+# ---- down ----
+
+# The commands started while it is held inherit it. Not a directory of /run: `ip netns` itself locks that.
+lock_take() {
+	exec {lock}<"${BASH_SOURCE[0]}"
+	flock --wait 60 "$lock" || die 1 "another netns.sh has been at work for 60 s: end it and try again"
+}
+
+namespaces_list() {
+	local role
+	for role in client router server; do
+		[[ ! -e /run/netns/$prefix-$role ]] || echo "$prefix-$role"
+	done
+}
+
+processes_list() {
+	local name
+	for name in $(namespaces_list); do
+		ip netns pids "$name"
+	done
+}
+
+processes_are_gone() {
+	[[ ! $(processes_list) ]]
+}
+
+# Namespaces live on, with their links, while a process is inside.
+processes_end() {
+	local signal pids
+	for signal in TERM KILL; do
+		mapfile -t pids < <(processes_list)
+		[[ ${pids[*]} ]] || return 0
+		log "[+] kill -$signal ${pids[*]}"
+		kill -"$signal" "${pids[@]}" 2>/dev/null || true
+		wait_until 2 processes_are_gone && return
+	done
+	die 1 "processes $(processes_list | xargs) do not end: $prefix cannot be removed"
+}
+
+namespaces_remove() {
+	local name
+	processes_end
+	for name in $(namespaces_list); do
+		run ip netns delete "$name"
+	done
+}
+
+down() {
+	lock_take
+	namespaces_remove
+}
+
+# ---- status, exec ----
+
+status() {
+	local link features word rule4 rule6 router_ns=
+	local -A is
+	link=$(ip -n "$prefix-client" link show dev eth0 2>/dev/null) || true
+	[[ $link == *" alias topology="* ]] || die 1 "$prefix is not up"
+	for word in ${link##* alias }; do
+		is[${word%%=*}]=${word#*=}
+	done
+	features=$(nsenter --net="/run/netns/$prefix-client" -- ethtool -k eth0)
+	rule4=$(rule_counters_read "${is[queue_ns]}" "${is[backend]}" "${is[hook]}" 4)
+	rule6=$(rule_counters_read "${is[queue_ns]}" "${is[backend]}" "${is[hook]}" 6)
+	[[ ${is[topology]} == pair ]] || router_ns=$prefix-router
+	cat <<-END
+		prefix=$prefix
+		topology=${is[topology]}
+		hook=${is[hook]}
+		backend=${is[backend]}
+		queue_ns=${is[queue_ns]}
+		queues=${is[queues]}
+		bypass=${is[bypass]}
+		client_ns=$prefix-client
+		router_ns=$router_ns
+		server_ns=$prefix-server
+		server_addr4=$server4
+		server_addr6=$server6
+		client_addr4=$client4
+		client_addr6=$client6
+		mtu=$(word_after " mtu " "$link")
+		tso=$(word_after "tcp-segmentation-offload: " "$features")
+		gro=$(word_after "generic-receive-offload: " "$features")
+		rule4_packets=${rule4% *}
+		rule4_bytes=${rule4#* }
+		rule6_packets=${rule6% *}
+		rule6_bytes=${rule6#* }
+	END
+}
+
+word_after() { # MARK TEXT
+	local rest=${2#*"$1"}
+	echo "${rest%%[[:space:]]*}"
+}
+
+execute() {
+	local namespace=$prefix-${arguments[0]}
+	[[ -e /run/netns/$namespace ]] || die 1 "there is no namespace $namespace: netns.sh up makes it"
+	exec nsenter --net="/run/netns/$namespace" -- "${arguments[@]:1}"
+}
+
+main() {
+	options_parse "$@"
+	tools_check ip:iproute2 ethtool:ethtool sysctl:procps flock:util-linux nsenter:util-linux unshare:util-linux
+	run_directory_prepare
+	case $command in
+	exec) execute ;;
+	*) "$command" ;;
+	esac
+}
+
+main "$@"
