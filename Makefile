@@ -110,7 +110,7 @@ check-san: ## unit, kernel and netns tests of daemons built with the sanitizers
 bench: ## install what is missing, build, measure, print the table
 	@$(install_deps) bench
 	@$(MAKE) --no-print-directory all
-	@scripts/nfq-bench run $(BENCH_ARGS)
+	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' scripts/nfq-bench run $(BENCH_ARGS)
 
 install_deps = CC='$(CC)' PKG_CONFIG='$(PKG_CONFIG)' scripts/install-deps
 
@@ -162,7 +162,7 @@ lint-format:
 
 lint-tidy:
 	$(call say,TIDY,clang-tidy: C sources and the headers that they include)
-	$(Q)printf '%s\n' $(sources) | xargs -P 2 -n 1 sh -c 'clang-tidy --quiet "$$1" -- $(tidy_flags) 2>/dev/null' -
+	$(Q)printf '%s\n' $(sources) | xargs -P "$$(nproc)" -n 1 sh -c 'clang-tidy --quiet "$$1" -- $(tidy_flags) 2>/dev/null' -
 
 tidy_flags = -std=gnu11 -D_GNU_SOURCE -Iinclude -Isrc -Isrc/libnq $(library_cflags)
 
@@ -200,7 +200,7 @@ lint-man:
 # What nfq-bench needs keeps the layout of the source tree, so that each part finds the others as it does there.
 share := $(DATADIR)/nfq-bench
 share_files := $(wildcard scripts/*.sh scripts/nfq-bench scripts/install-deps scripts/nfqbench/*.py \
-	scripts/scenarios/*.toml results/reference/*)
+	scripts/scenarios/*.toml results/README.txt results/reference/*)
 
 # What is installed, FROM:TO a word, and the links, TARGET:NAME a word. uninstall removes what stands after the colons.
 installed = $(BUILD)/nfq-noop:$(SBINDIR)/nfq-noop \

@@ -316,11 +316,15 @@ processor_summary() {
 	[[ $processor_pid ]] && echo "the processor lets nothing pass" || echo "the namespaces do not forward"
 }
 
-# Waits for a measurement, and notices when the processor ends before it.
+# Waits for a measurement, or until the processor ends. `wait -n` does not tell of what a signal ended before.
 measurement_wait() { # NAME PID
-	local ended code=0
-	wait -n -p ended "$2" ${processor_pid:+"$processor_pid"} || true
-	[[ $ended != "$processor_pid" ]] || processor_fail "during $1"
+	local code=0
+	if [[ $processor_pid ]]; then
+		if kill -0 "$2" 2>/dev/null && processor_is_alive; then
+			wait -n "$2" "$processor_pid" || true
+		fi
+		processor_is_alive || processor_fail "during $1"
+	fi
 	wait "$2" || code=$?
 	echo "$code" >"$out/$1.status"
 	((code != 124)) || cell_fail "$1 did not end in time"
@@ -405,7 +409,7 @@ clean_up() { # STATUS COMMAND
 
 main() {
 	options_parse "$@"
-	((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 501)) || die 4 "needs bash 5.1 (wait -n -p)"
+	((BASH_VERSINFO[0] >= 5)) || die 4 "needs bash 5"
 	tools_check ping:iputils-ping iperf3:iperf3 ip:iproute2 ss:iproute2 chrt:util-linux taskset:util-linux
 	out_make
 	conf_write

@@ -4,6 +4,7 @@
 # lib.sh: what netns.sh and cell.sh have in common. To be sourced.
 
 export LC_ALL=C
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # not in the PATH of ordinary users everywhere
 
 die() { # STATUS MESSAGE...
 	echo "${0##*/}: ${*:2}" >&2

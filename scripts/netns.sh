@@ -63,8 +63,8 @@ readonly -A forms=(
 	[gro]='on|off'
 )
 command='' arguments=() bypass=no rule=yes quiet=no
-backend=none    # of the rule: nft, iptables-nft, iptables-legacy
-queue_role=     # whose namespace has the rule
+backend=none # makes the rule: nft, iptables-nft or iptables-legacy
+queue_role=  # client or router, whose namespace has the rule
 
 log() {
 	[[ $quiet == yes ]] || echo "$*" >&2
@@ -86,6 +86,7 @@ options_parse() {
 	esac
 	while [[ ${1:-} == -* ]]; do
 		case $command:$1 in
+		*:-h | *:--help) echo "$usage" && exit 0 ;;
 		*:-q | *:--quiet) quiet=yes ;;
 		up:--bypass) bypass=yes ;;
 		up:--no-rule) rule=no ;;
@@ -132,7 +133,7 @@ machine_check() {
 	[[ -d /proc/sys/net/ipv6 ]] || die 4 "no IPv6 in this kernel: needs CONFIG_IPV6, and not ipv6.disable=1"
 }
 
-user_namespace_is_ours() {
+user_namespace_is_entered() {
 	local inside outside count
 	read -r inside outside count </proc/self/uid_map
 	[[ $inside:$outside:$count != 0:0:4294967295 ]]
@@ -142,7 +143,7 @@ user_namespace_is_ours() {
 # worse, writable because root made the user namespace. A container that is a machine of its own keeps its /run.
 run_directory_prepare() {
 	[[ $(id -u) == 0 ]] || die 4 "needs root; without, run it inside: unshare -Urnm"
-	if ! user_namespace_is_ours || grep -q ' /run .* nfq-netns ' /proc/self/mountinfo; then
+	if ! user_namespace_is_entered || grep -q ' /run .* nfq-netns ' /proc/self/mountinfo; then
 		return
 	fi
 	if [[ -w /run && $(readlink /proc/1/ns/mnt) == "$(readlink /proc/self/ns/mnt)" ]]; then
@@ -165,7 +166,7 @@ ip_in() { # ROLE ARGUMENTS-OF-IP...
 # Writing all.disable_ipv6 undoes what a distribution may have set as the default; addr_gen_mode 1 is "none".
 namespace_make() { # ROLE
 	local groups="0 2147483647"
-	! user_namespace_is_ours || groups="0 0"
+	! user_namespace_is_entered || groups="0 0"
 	run ip netns add "$prefix-$1"
 	inside "$1" sysctl -qw net.ipv4.ping_group_range="$groups" net.ipv6.conf.all.disable_ipv6=0 \
 		net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.addr_gen_mode=1
@@ -237,6 +238,13 @@ pair_make() {
 links_are_up() {
 	local name
 	for name in $(namespaces_list); do
+		[[ ! $(ip -n "$name" -brief link show type veth | sed '/ UP /d') ]] || return 1
+	done
+}
+
+up() {
+	local name
+	for name in $(namespaces_list); do
 		ip -n "$name" -brief link show type veth | grep -qv ' UP ' && return 1
 	done
 	return 0
@@ -254,12 +262,12 @@ up() {
 		rule_add "$backend" 6 inside "$queue_role"
 	fi
 	wait_until 5 links_are_up || die 1 "the links have no carrier after 5 s"
-	ip_in client link set eth0 alias "$(description)"
+	ip_in client link set eth0 alias "$(description_print)"
 	trap - EXIT
 }
 
 # What status cannot read elsewhere.
-description() {
+description_print() {
 	local range=
 	[[ $rule == no ]] || range=$queue:$((queue + queues - 1))
 	echo "topology=$topology hook=$hook backend=$backend queue_ns=$prefix-$queue_role queues=$range bypass=$bypass"

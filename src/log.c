@@ -14,7 +14,7 @@ void log_set_verbose(bool verbose)
 	log_verbose = verbose;
 }
 
-static void log_write(const char *prefix, const char *format, va_list arguments)
+__attribute__((format(printf, 2, 0))) static void log_write(const char *prefix, const char *format, va_list arguments)
 {
 	char line[1024];
 	size_t length = (size_t)snprintf(line, sizeof(line) - 1, "%s", prefix);

@@ -321,7 +321,8 @@ enum options_result options_parse(int argc, char *argv[], struct options *option
 	if (optind < argc)
 		return options_refuse(error, "%s: takes no arguments beside options", argv[optind]), OPTIONS_BAD;
 	if (!options->config.maxlen)
-		options->config.maxlen = options->config.flags & NQ_F_GSO ? NQ_MAXLEN_DEFAULT : OPTIONS_MAXLEN_SEGMENTS;
+		options->config.maxlen = (options->config.flags & NQ_F_GSO) ? NQ_MAXLEN_DEFAULT :
+									      OPTIONS_MAXLEN_SEGMENTS;
 	return OPTIONS_RUN;
 }
 

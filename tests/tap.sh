@@ -20,7 +20,7 @@ fail() { # NAME EXPLANATION...
 	diag "${@:2}"
 }
 
-# The command may be a function, and fails with the first command in it that fails. It would run on if called in a condition.
+# The command may be a function, which then fails with the first command in it that fails: as a condition it would run on.
 ok() { # NAME COMMAND...
 	local output status
 	set +e

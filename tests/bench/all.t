@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs the unit tests beside this file (test_*.py) and tells each result in TAP, so that prove counts them with all others."""
+"""Runs the unit tests beside this file (test_*.py) and tells each result in TAP, so that prove counts them, too."""
 
 import sys
 import traceback

@@ -143,6 +143,6 @@ else
 	ok "root installs all that is missing at once" root_installs_all_at_once
 	ok "what is still missing afterwards is named" what_is_still_missing_is_named
 	ok "package lists are fetched if need be" lists_are_fetched_if_need_be
-	[[ /usr/bin -ef /usr/sbin ]] || ok "an unknown distribution gets the names of the items" unknown_distribution_names_the_items
+	[[ /usr/bin -ef /usr/sbin ]] || ok "an unknown distribution gets names" unknown_distribution_names_the_items
 fi
 done_testing

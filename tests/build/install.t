@@ -47,18 +47,21 @@ print_example() {
 		awk '/^struct nq_config/ { print "int main(void)\n{" } { print } END { print "\treturn error ? 1 : 0;\n}" }'
 }
 
+installed_pkg_config() {
+	PKG_CONFIG_PATH=$installed/lib/pkgconfig $PKG_CONFIG "$@"
+}
+
 # As a third party does: by pkg-config, with the header and the library that were installed.
 example_of_the_header_builds() {
 	local flags
-	flags=$(PKG_CONFIG_PATH=$installed/lib/pkgconfig $PKG_CONFIG --define-variable=prefix="$installed" --cflags --libs libnq)
+	flags=$(installed_pkg_config --define-variable=prefix="$installed" --cflags --libs libnq)
 	print_example >"$work/example.c"
 	# shellcheck disable=SC2086 # words, as for any compiler
 	(cd "$work" && $CC -Wall -Werror -o example example.c $flags)
 }
 
 pkg_config_tells_the_header_s_version() {
-	grep -q "define NQ_VERSION \"$(PKG_CONFIG_PATH=$installed/lib/pkgconfig $PKG_CONFIG --modversion libnq)\"" \
-		"$installed/include/nq.h"
+	grep -q "define NQ_VERSION \"$(installed_pkg_config --modversion libnq)\"" "$installed/include/nq.h"
 }
 
 nothing_is_left() {
