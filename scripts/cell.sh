@@ -30,12 +30,13 @@ source "$here/lib.sh"
 readonly netns=$here/netns.sh
 readonly iperf_port=5201
 
-readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair] [--hook H] [--mode queue|none] [--queue N]
-               [--family 4|6] [--processor 'CMD {queue}'] [--noop-args ARGS] [--sched inherit|other|rr:PRIO|fifo:PRIO]
+readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair] [--hook H] [--mode queue|none]
+               [--queue N] [--family 4|6] [--processor 'CMD {queue}'] [--noop-args ARGS]
+               [--sched inherit|other|rr:PRIO|fifo:PRIO]
                [--pin client=CPUS,server=CPUS,daemon=CPUS] [--ping COUNT@MS] [--iperf SECONDS] [--iperf-args ARGS]
                [--cc NAME] [--mtu BYTES] [--tso on|off] [--gro on|off] [--bypass] [--ready SECONDS]"
 
-# Options with a value, and its form.
+# Options with a value: a variable for each, and the form of the value.
 out='' prefix=nfq topology=router hook='' mode=queue queue=0 family=4 processor='' noop_args='' sched=inherit pin=''
 ping=200@10 iperf=5 iperf_args='' cc=cubic mtu=1500 tso='' gro='' bypass=no ready=10
 readonly -A forms=(
@@ -200,7 +201,8 @@ processor_start() {
 	"${enter[@]}" "${schedule[@]}" bash -c "exec $command" \
 		>"$out/processor.out" 2>"$out/processor.err" </dev/null &
 	processor_pid=$!
-	wait_until "$ready" processor_is_ready_or_gone || cell_fail "the processor has not bound queue $queue after $ready s"
+	wait_until "$ready" processor_is_ready_or_gone ||
+		cell_fail "the processor has not bound queue $queue after $ready s"
 	processor_is_alive || processor_fail "before it was ready"
 }
 
@@ -267,7 +269,8 @@ processor_sched_write() {
 
 # Prints the kernel's line of our queue.
 queue_read() {
-	inside "${net[queue_ns]}" cat /proc/net/netfilter/nfnetlink_queue 2>/dev/null | awk -v queue="$queue" '$1 == queue'
+	inside "${net[queue_ns]}" cat /proc/net/netfilter/nfnetlink_queue 2>/dev/null |
+		awk -v queue="$queue" '$1 == queue'
 }
 
 # Nothing waits, and nothing has come since this was asked before.
@@ -331,12 +334,13 @@ measurement_wait() { # NAME PID
 }
 
 ping_measure() {
-	local count=${ping%@*} interval_ms=${ping#*@}
+	local count=${ping%@*} interval_ms=${ping#*@} interval
 	[[ $ping != 0 ]] || return 0
+	printf -v interval '%d.%03d' $((interval_ms / 1000)) $((interval_ms % 1000))
 	enter_set "${net[client_ns]}" client
 	"${enter[@]}" timeout $((count * interval_ms / 1000 + 15)) \
-		ping -"$family" -D -n -c "$count" -i "$(printf '%d.%03d' $((interval_ms / 1000)) $((interval_ms % 1000)))" \
-		-W 2 "$address" >"$out/ping.txt" 2>"$out/ping.err" </dev/null &
+		ping -"$family" -D -n -c "$count" -i "$interval" -W 2 "$address" \
+		>"$out/ping.txt" 2>"$out/ping.err" </dev/null &
 	measurement_wait ping $!
 }
 
@@ -346,8 +350,9 @@ iperf_measure() {
 	iperf_server_start
 	read -ra arguments <<<"$iperf_args"
 	enter_set "${net[client_ns]}" client
-	"${enter[@]}" timeout $((iperf + 20)) iperf3 -c "$address" -p "$iperf_port" -J -t "$iperf" --connect-timeout 5000 \
-		${cc:+-C "$cc"} "${arguments[@]}" >"$out/iperf3.json" 2>"$out/iperf3.err" </dev/null &
+	"${enter[@]}" timeout $((iperf + 20)) \
+		iperf3 -c "$address" -p "$iperf_port" --connect-timeout 5000 -J -t "$iperf" ${cc:+-C "$cc"} "${arguments[@]}" \
+		>"$out/iperf3.json" 2>"$out/iperf3.err" </dev/null &
 	client=$!
 	wait_until 5 congestion_is_seen "$client" || true
 	processor_sched_write
@@ -359,7 +364,8 @@ iperf_server_start() {
 	enter_set "${net[server_ns]}" server
 	"${enter[@]}" iperf3 -s -1 -p "$iperf_port" --forceflush >"$out/iperf3-server.txt" 2>&1 </dev/null &
 	iperf_server_pid=$!
-	wait_until 5 iperf_server_listens || cell_fail "iperf3's server does not listen: $(tail -n 1 "$out/iperf3-server.txt")"
+	wait_until 5 iperf_server_listens ||
+		cell_fail "iperf3's server does not listen: $(tail -n 1 "$out/iperf3-server.txt")"
 }
 
 iperf_server_listens() {

@@ -64,19 +64,18 @@ backend_select() {
 
 # Prints "PACKETS BYTES" of our rule, of both directions together.
 rule_counters_read() { # NAMESPACE BACKEND HOOK FAMILY
-	local list packets=0 bytes=0
+	local command form
 	case $2 in
-	none) ;;
+	none) echo 0 0 && return ;;
 	nft)
-		list=$(nsenter --net="/run/netns/$1" -- nft list chain "ip${4#4}" nfq packets)
-		[[ $list =~ counter\ packets\ ([0-9]+)\ bytes\ ([0-9]+) ]] || die 1 "$1: the queue rule for IPv$4 is gone"
-		packets=${BASH_REMATCH[1]} bytes=${BASH_REMATCH[2]}
+		command=(nft list chain "ip${4#4}" nfq packets)
+		form='counter packets ([0-9]+) bytes ([0-9]+)'
 		;;
 	*)
-		list=$(nsenter --net="/run/netns/$1" -- "ip${4#4}tables-${2#iptables-}" -w -nvxL "${3^^}")
-		[[ $list =~ ([0-9]+)\ +([0-9]+)\ +NFQUEUE ]] || die 1 "$1: the queue rule for IPv$4 is gone"
-		packets=${BASH_REMATCH[1]} bytes=${BASH_REMATCH[2]}
+		command=("ip${4#4}tables-${2#iptables-}" -w -nvxL "${3^^}")
+		form='([0-9]+) +([0-9]+) +NFQUEUE'
 		;;
 	esac
-	echo "$packets $bytes"
+	[[ $(nsenter --net="/run/netns/$1" -- "${command[@]}") =~ $form ]] || die 1 "$1: the queue rule for IPv$4 is gone"
+	echo "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}"
 }

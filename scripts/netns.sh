@@ -50,7 +50,7 @@ readonly server4=10.0.2.1 server6=2001:db8:0:2::1 server_mac=02:00:00:00:02:01
 readonly to_client4=10.0.1.254 to_client6=2001:db8:0:1::fe to_client_mac=02:00:00:00:01:fe
 readonly to_server4=10.0.2.254 to_server6=2001:db8:0:2::fe to_server_mac=02:00:00:00:02:fe
 
-# Options with a value: the variable --NAME sets, and the form of its value.
+# Options with a value: a variable for each, and the form of the value.
 prefix=nfq topology=router hook='' queue=0 queues=1 mtu=1500 tso='' gro=''
 readonly -A forms=(
 	[prefix]='[a-z0-9][a-z0-9-]{0,31}'
@@ -139,8 +139,8 @@ user_namespace_is_entered() {
 	[[ $inside:$outside:$count != 0:0:4294967295 ]]
 }
 
-# The names of namespaces are files in /run/netns. In a user namespace /run is usually the machine's: not writable, or,
-# worse, writable because root made the user namespace. A container that is a machine of its own keeps its /run.
+# The names of namespaces are files in /run/netns. In a user namespace /run is usually the machine's: not writable, or
+# worse, if root made the user namespace, writable. A container that is a machine of its own keeps its /run.
 run_directory_prepare() {
 	[[ $(id -u) == 0 ]] || die 4 "needs root; without, run it inside: unshare -Urnm"
 	if ! user_namespace_is_entered || grep -q ' /run .* nfq-netns ' /proc/self/mountinfo; then
@@ -150,7 +150,7 @@ run_directory_prepare() {
 		return
 	fi
 	mount -n -t tmpfs nfq-netns /run 2>/dev/null ||
-		die 4 "cannot mount a /run of our own: needs CAP_SYS_ADMIN and a mount namespace, as inside unshare -Urnm"
+		die 4 "cannot mount a /run of our own: needs CAP_SYS_ADMIN in a mount namespace, as inside unshare -Urnm"
 }
 
 # ---- up ----
@@ -240,14 +240,6 @@ links_are_up() {
 	for name in $(namespaces_list); do
 		[[ ! $(ip -n "$name" -brief link show type veth | sed '/ UP /d') ]] || return 1
 	done
-}
-
-up() {
-	local name
-	for name in $(namespaces_list); do
-		ip -n "$name" -brief link show type veth | grep -qv ' UP ' && return 1
-	done
-	return 0
 }
 
 up() {

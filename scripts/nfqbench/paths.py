@@ -21,4 +21,4 @@ def results_default() -> Path:
 
 def noop_find() -> str | None:
     """As cell.sh finds it."""
-    return shutil.which(os.environ.get("NFQ_NOOP") or ROOT / "nfq-noop") or shutil.which("nfq-noop")
+    return shutil.which(os.environ.get("NFQ_NOOP") or str(ROOT / "nfq-noop")) or shutil.which("nfq-noop")
