@@ -104,7 +104,7 @@ pin_parse() {
 }
 
 out_make() {
-	mkdir -p "$out" || die 2 "--out $out: cannot make this directory"
+	mkdir -p "$out" 2>/dev/null || die 2 "--out $out: cannot make this directory"
 	out=$(cd "$out" && pwd)
 	[[ ! $(ls -A "$out") ]] || die 2 "--out $out: is not empty"
 }
@@ -351,8 +351,8 @@ iperf_measure() {
 	read -ra arguments <<<"$iperf_args"
 	enter_set "${net[client_ns]}" client
 	"${enter[@]}" timeout $((iperf + 20)) \
-		iperf3 -c "$address" -p "$iperf_port" --connect-timeout 5000 -J -t "$iperf" ${cc:+-C "$cc"} "${arguments[@]}" \
-		>"$out/iperf3.json" 2>"$out/iperf3.err" </dev/null &
+		iperf3 -c "$address" -p "$iperf_port" --connect-timeout 5000 -J -t "$iperf" ${cc:+-C "$cc"} \
+		"${arguments[@]}" >"$out/iperf3.json" 2>"$out/iperf3.err" </dev/null &
 	client=$!
 	wait_until 5 congestion_is_seen "$client" || true
 	processor_sched_write

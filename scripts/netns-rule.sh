@@ -64,18 +64,19 @@ backend_select() {
 
 # Prints "PACKETS BYTES" of our rule, of both directions together.
 rule_counters_read() { # NAMESPACE BACKEND HOOK FAMILY
-	local command form
+	local list_rule form
 	case $2 in
 	none) echo 0 0 && return ;;
 	nft)
-		command=(nft list chain "ip${4#4}" nfq packets)
+		list_rule=(nft list chain "ip${4#4}" nfq packets)
 		form='counter packets ([0-9]+) bytes ([0-9]+)'
 		;;
 	*)
-		command=("ip${4#4}tables-${2#iptables-}" -w -nvxL "${3^^}")
+		list_rule=("ip${4#4}tables-${2#iptables-}" -w -nvxL "${3^^}")
 		form='([0-9]+) +([0-9]+) +NFQUEUE'
 		;;
 	esac
-	[[ $(nsenter --net="/run/netns/$1" -- "${command[@]}") =~ $form ]] || die 1 "$1: the queue rule for IPv$4 is gone"
+	[[ $(nsenter --net="/run/netns/$1" -- "${list_rule[@]}") =~ $form ]] ||
+		die 1 "$1: the queue rule for IPv$4 is gone"
 	echo "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}"
 }

@@ -150,7 +150,7 @@ run_directory_prepare() {
 		return
 	fi
 	mount -n -t tmpfs nfq-netns /run 2>/dev/null ||
-		die 4 "cannot mount a /run of our own: needs CAP_SYS_ADMIN in a mount namespace, as inside unshare -Urnm"
+		die 4 "cannot mount a /run of our own: needs CAP_SYS_ADMIN in a mount namespace (unshare -Urnm)"
 }
 
 # ---- up ----

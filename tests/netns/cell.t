@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# cell.sh leaves files that are complete and agree with each other, says why if it cannot, and leaves nothing else.
+#
+# shellcheck disable=SC2317 # functions are called by their names
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname "$0")/lib.sh"
+
+readonly out=$tmp/cell pings=20
+
+# Sets cell_status and cell_error.
+cell_run() { # OPTIONS...
+	rm -rf "$out"
+	cell_status=0
+	cell_error=$("$cell" --out "$out" --prefix "$prefix" "$@" 2>&1) || cell_status=$?
+}
+
+conf_value() { # KEY
+	sed -n "s/^$1=//p" "$out/cell.conf"
+}
+
+# Prints a counter of a snapshot.
+rule_packets() { # SNAPSHOT
+	sed -n 's/^rule4_packets=//p' "$out/$1/netns.status"
+}
+
+id_sequence() { # SNAPSHOT
+	awk '$1 == 0 { print $8 }' "$out/$1/queue"
+}
+
+processor_packets() { # LINE-OF-JSON
+	sed -n "$1p" "$out/processor.json" | grep -o '"total".*' | sed 's/.*"packets":\([0-9]*\),.*/\1/;q'
+}
+
+files_test() { # WHAT FILES...
+	local file missing=()
+	for file in cell.conf steps.log timing ping.txt ping.err ping.status iperf3.json iperf3.err iperf3.status \
+		iperf3-server.txt congestion offloads."$prefix"-{client,router,server}.txt \
+		{start,ping,end}/{netns.status,queue,proc.stat,tainted,snmp,uptime} \
+		{start,ping,end}/links."$prefix"-{client,router,server}.json "${@:2}"; do
+		[[ -e $out/$file ]] || missing+=("$file")
+	done
+	is "$1: status 0" "$cell_status $cell_error" "0 "
+	is "$1: every file is there" "${missing[*]}" ""
+	ok "$1: no error" test ! -e "$out/error"
+}
+
+measurements_test() { # WHAT
+	is "$1: ping and iperf3 ended well" "$(cat "$out"/{ping,iperf3}.status | xargs)" "0 0"
+	is "$1: ping.txt has a line for each ping" "$(grep -c '^\[.*time=' "$out/ping.txt")" "$pings"
+	ok "$1: iperf3.json is JSON" python3 -m json.tool "$out/iperf3.json"
+	like "$1: iperf3 used cubic" "$(<"$out/iperf3.json")" '"sender_tcp_congestion":[[:space:]]*"cubic"'
+	like "$1: so does the live connection" "$(<"$out/congestion")" "cubic .*bytes_sent"
+	is "$1: timing has each step" "$(cut -d = -f 1 "$out/timing" | xargs)" "setup_s ping_s iperf_s teardown_s"
+	ok "$1: links are JSON" python3 -m json.tool "$out/end/links.$prefix-client.json"
+	is "$1: offloads name namespace and device" \
+		"$(cut -d ' ' -f 1,2 "$out/offloads.$prefix-router.txt" | sort -u | xargs)" \
+		"$prefix-router to-client: $prefix-router to-server:"
+}
+
+none_test() {
+	cell_run --mode none --ping "$pings@5" --iperf 1
+	files_test "mode none"
+	measurements_test "mode none"
+	is "mode none: no rule, no queue, no processor" \
+		"$(conf_value backend) $(cat "$out"/*/queue) $(conf_value processor_pid)" "none  "
+	is_as_before "mode none: nothing is left behind"
+}
+
+queue_test() {
+	local policy="other 0" options=()
+	! realtime_is_permitted || { options=(--sched rr:42) && policy="rr 42"; }
+	cell_run --ping "$pings@5" --iperf 1 --pin client=0,server=0,daemon=0 "${options[@]}"
+	files_test "mode queue" processor.{json,out,err,status} sched.txt {start,ping,end}/proc.processor.stat
+	measurements_test "mode queue"
+	is "mode queue: the warm-up is over at the start" "$(id_sequence start)" 6
+	is "mode queue: the pings, both directions, and nothing else" \
+		$(($(id_sequence ping) - $(id_sequence start))) $((2 * pings))
+	is "mode queue: the rule counts what the queue counts" "$(rule_packets ping) $(rule_packets end)" \
+		"$(id_sequence ping) $(id_sequence end)"
+	is "mode queue: so does the daemon, after ping and at the end" "$(processor_packets 1) $(processor_packets 2)" \
+		"$(id_sequence ping) $(id_sequence end)"
+	is "mode queue: the daemon ended in order" "$(<"$out/processor.status")" 0
+	is "mode queue: every thread ran under the policy asked for" \
+		"$(cut -d ' ' -f 2,3 "$out/sched.txt" | sort -u)" "$policy"
+	like "mode queue: it was the processor's" "$(<"$out/sched.txt")" "^$(conf_value processor_pid) "
+	is_as_before "mode queue: nothing is left behind"
+}
+
+foreign_test() {
+	cell_run --family 6 --topology pair --queue 3 --ping 5@5 --iperf 0 \
+		--processor "'$NFQ_NOOP' --queue {queue} --no-gso"
+	is "a processor of one's own: status 0" "$cell_status $cell_error" "0 "
+	is "a processor of one's own: it had its queue" "$(awk '{ print $1, $8 }' "$out/ping/queue")" "3 8"
+	is "a processor of one's own: it was ended by SIGTERM" "$(<"$out/processor.status")" 0
+	is "a processor of one's own: no JSON is expected" "$(find "$out" -name '*.json' -not -name 'links.*')" ""
+	ok "--iperf 0: the policy is read all the same" test -s "$out/sched.txt"
+	is_as_before "a processor of one's own: nothing is left behind"
+}
+
+# The cell must fail with status 1 and this in the error file, and clean up.
+failure_test() { # WHAT ERROR OPTIONS...
+	cell_run "${@:3}"
+	is "$1: status 1" "$cell_status" 1
+	like "$1: the error is told" "$(<"$out/error")" "$2"
+	is "$1: in one line" "$(wc -l <"$out/error")" 1
+	is_as_before "$1: nothing is left behind"
+}
+
+usage_test() {
+	mkdir -p "$out" && : >"$out/file"
+	is "a folder that is not empty is refused" "$("$cell" --out "$out" 2>&1 || echo $?)" \
+		"cell.sh: --out $out: is not empty"$'\n'2
+	cell_run --ping often
+	like "wrong usage: status 2" "$cell_status $cell_error" "^2 cell.sh: --ping: 'often'"
+	cell_run --out
+	like "a value is missing: status 2" "$cell_status $cell_error" "^2 cell.sh: --out: needs a value"
+	is_as_before "wrong usage makes nothing"
+}
+
+# Starts a cell in the background, sets cell_pid, and waits until it has come to where the condition holds.
+cell_start() { # CONDITION...
+	rm -rf "$out"
+	"$cell" --out "$out" --prefix "$prefix" --ping 100@10 --iperf 2 >"$tmp/cell.log" 2>&1 &
+	cell_pid=$!
+	wait_until 20 "$@" || bail "cell.sh did not get there: $*"
+}
+
+died_test() { # MEASUREMENT FILE-THAT-SHOWS-IT
+	local status=0
+	cell_start test -s "$out/$2"
+	kill -KILL "$(conf_value processor_pid)"
+	wait "$cell_pid" || status=$?
+	is "a processor that dies during $1: status 1, the error is told" "$status $(<"$out/error")" \
+		"1 the processor ended with status 137 during $1: $(tail -n 1 "$out/processor.err")"
+	is_as_before "a processor that dies during $1: nothing is left behind"
+}
+
+# With -J, iperf3 may fail with status 0.
+iperf_failure_test() {
+	cell_run --cc nonesuch --ping 0 --iperf 1
+	is "iperf3 fails: the cell was performed" "$cell_status $cell_error" "0 "
+	like "iperf3 fails: its JSON says why" "$(<"$out/iperf3.json")" '"error":.*congestion control'
+	is_as_before "iperf3 fails: nothing is left behind"
+}
+
+steps_are() { # NUMBER
+	[[ -e $out/steps.log ]] && (($(grep -c '^\[+\]' "$out/steps.log") >= $1))
+}
+
+kill_test() {
+	local condition
+	for condition in "steps_are 10" "test -s $out/processor.err" "test -s $out/ping.txt" "test -s $out/congestion" \
+		"test -e $out/end"; do
+		# shellcheck disable=SC2086
+		cell_start $condition
+		kill -KILL "$cell_pid"
+		wait "$cell_pid" 2>/dev/null || true
+		"$netns" down --quiet --prefix "$prefix"
+		is_as_before "kill -9 at '${condition//$out\//}', then netns.sh down: nothing is left behind"
+	done
+}
+
+terminate_test() {
+	local status=0
+	cell_start test -s "$out/ping.txt"
+	kill "$cell_pid"
+	wait "$cell_pid" || status=$?
+	is "SIGTERM: status 1 and an error" "$status $(<"$out/error")" "1 stopped by a signal"
+	is_as_before "SIGTERM: nothing is left behind"
+}
+
+machine_remember
+none_test
+queue_test
+foreign_test
+failure_test "a processor that never binds" "has not bound queue 0 after 1 s" --processor "sleep 100" --ready 1
+failure_test "a processor that fails" "ended with status 2 before it was ready: nfq-noop: --nonsense" \
+	--noop-args --nonsense
+died_test ping ping.txt
+died_test iperf3 congestion
+realtime_is_permitted ||
+	failure_test "SCHED_RR is not permitted" "before it was ready: chrt: .*not permitted" --sched rr:42
+failure_test "a processor that drops everything" "no ping comes back" \
+	--processor "'$NFQ_NOOP' --queue {queue} --delay 3000000"
+iperf_failure_test
+usage_test
+kill_test
+terminate_test
+done_testing

@@ -1,0 +1,229 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What netns.sh makes works at once, is what was asked for, and goes without a trace, however it was interrupted.
+#
+# shellcheck disable=SC2317 # functions are called by their names
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+source "$(dirname "$0")/lib.sh"
+
+# Duplicate address detection or a missing neighbour would lose the first packet; other packets would be counted.
+first_ping_test() { # PASSES OPTIONS...
+	local family
+	net_up --bypass "${@:2}"
+	for family in 4 6; do
+		ok "${*:2}: the first IPv$family ping comes back" ping_server "$family" -c 1
+		is "${*:2}: the IPv$family rule counted that ping only" "$(net_value "rule${family}_packets")" "$1"
+	done
+}
+
+status_test() {
+	local keys=(prefix topology hook backend queue_ns queues bypass client_ns router_ns server_ns server_addr4
+		server_addr6 client_addr4 client_addr6 mtu tso gro rule4_packets rule4_bytes rule6_packets rule6_bytes)
+	net_up
+	is "status prints its keys in order" \
+		"$("$netns" status --prefix "$prefix" | cut -d = -f 1 | xargs)" "${keys[*]}"
+	is "router: the router queues" "${net[topology]} ${net[hook]} ${net[queue_ns]}" "router forward $prefix-router"
+	net_up --topology pair
+	is "pair: the client queues" "${net[topology]} ${net[hook]} ${net[queue_ns]}" "pair output $prefix-client"
+	is "pair: there is no router" "${net[router_ns]}$(ls /run/netns)" "$prefix-client"$'\n'"$prefix-server"
+}
+
+topology_print() {
+	local file
+	"$netns" status --prefix "$prefix"
+	for file in /run/netns/*; do
+		ip -n "${file##*/}" -brief address
+		ip -n "${file##*/}" route
+		ip -n "${file##*/}" -6 route
+	done
+}
+
+idempotence_test() {
+	local once
+	machine_remember
+	net_up
+	once=$(topology_print)
+	net_up
+	is "up on what is up gives the same as one up" "$(topology_print)" "$once"
+	net_up --topology pair --mtu 9000 --tso off --gro on --bypass --queues 3
+	net_up
+	is "up on another topology gives the same as one up" "$(topology_print)" "$once"
+	"$netns" up --quiet --prefix "$prefix" --topology pair &
+	net_up
+	wait "$!" || fail "the other one of two at once succeeds" "status $?"
+	net_up
+	is "up after two at once gives the same as one up" "$(topology_print)" "$once"
+	ok "down removes it" "$netns" down --quiet --prefix "$prefix"
+	ok "down of what is down is no error" "$netns" down --quiet --prefix "$prefix"
+	ok "status of what is down fails" not "$netns" status --prefix "$prefix"
+	is_as_before "up and down leave nothing behind"
+}
+
+features_print() { # NAMESPACE DEVICE
+	in_namespace "$prefix-$1" ethtool -k "$2" |
+		awk '/^(tcp-segmentation-offload|generic-receive-offload):/ { print $2 }' | xargs
+}
+
+options_test() {
+	local role device
+	net_up --no-rule --mtu 9000 --tso off --gro on
+	while read -r role device; do
+		is "--tso off --gro on act on $role's $device" "$(features_print "$role" "$device")" "off on"
+	done <<-END
+		client eth0
+		router to-client
+		router to-server
+		server eth0
+	END
+	is "status tells mtu, tso and gro" "${net[mtu]} ${net[tso]} ${net[gro]}" "9000 off on"
+	ok "--mtu 9000: 9000 bytes pass in one piece" ping_server 4 -c 1 -M "do" -s 8972
+	ok "--mtu 9000: one byte more does not" not ping_server 4 -c 1 -M "do" -s 8973
+	net_up --no-rule --tso on --gro off
+	is "--tso on --gro off act too" "$(features_print router to-client)" "on off"
+}
+
+usage_test() {
+	local arguments output status
+	machine_remember
+	while read -ra arguments; do
+		status=0
+		output=$("$netns" "${arguments[@]}" 2>&1) || status=$?
+		is "wrong usage '${arguments[*]}': status 2 and one line" "$status $(wc -l <<<"$output")" "2 1"
+	done <<-END
+
+		sideways
+		up --frobnicate
+		up -x
+		up --topology bridge
+		up --hook input
+		up --topology pair --hook forward
+		up --queue 65535 --queues 2
+		up --queues 0
+		up --prefix ../x
+		up --prefix Upper
+		up --mtu 1279
+		up --mtu
+		up extra
+		down --mtu 1500
+		exec nobody true
+		exec client
+	END
+	is_as_before "wrong usage makes nothing"
+}
+
+exec_test() {
+	local status=0
+	net_up --no-rule
+	like "exec enters the namespace that was named" \
+		"$("$netns" exec --prefix "$prefix" server ip -brief address show eth0)" "10.0.2.1/24"
+	"$netns" exec --prefix "$prefix" client bash -c 'exit 7' || status=$?
+	is "exec gives the command's status" "$status" 7
+	"$netns" down --quiet --prefix "$prefix"
+	like "exec without up says what to do" \
+		"$("$netns" exec --prefix "$prefix" client true 2>&1 || true)" "netns.sh up"
+}
+
+processes_test() {
+	local polite stubborn status
+	machine_remember
+	net_up --no-rule
+	nsenter --net="/run/netns/$prefix-client" -- sleep 1000 &
+	polite=$!
+	nsenter --net="/run/netns/$prefix-server" -- bash -c 'trap "" TERM; exec sleep 1000' &
+	stubborn=$!
+	wait_until 5 signal_is_ignored "$stubborn" || bail "SIGTERM is not ignored"
+	ok "down with processes inside" "$netns" down --quiet --prefix "$prefix"
+	status=0 && wait "$polite" 2>/dev/null || status=$?
+	is "a process inside was asked to end" "$status" $((128 + 15))
+	status=0 && wait "$stubborn" 2>/dev/null || status=$?
+	is "one that would not was killed" "$status" $((128 + 9))
+	is_as_before "processes inside leave nothing behind"
+}
+
+signal_is_ignored() { # PID
+	((0x$(awk '/^SigIgn:/ { print $2 }' "/proc/$1/status") & 1 << 14))
+}
+
+# Kills netns.sh, not the command that it runs at that moment, when it has shown that many commands.
+up_kill() { # COMMANDS
+	local pid steps line
+	coproc UP { exec "$netns" up --prefix "$prefix" 2>&1; }
+	pid=$UP_PID steps=${UP[0]}
+	for ((count = 0; count < $1; count++)); do
+		read -r line <&"$steps" || bail "netns.sh up shows only $count commands"
+	done
+	kill -KILL "$pid"
+	wait "$pid" 2>/dev/null || true
+	diag "killed at: $line"
+}
+
+kill_test() {
+	local commands
+	machine_remember
+	for commands in 2 5 11 13 20 39 40; do
+		up_kill "$commands"
+		"$netns" down --quiet --prefix "$prefix"
+		is_as_before "down after kill -9 at command $commands leaves nothing behind"
+	done
+	for commands in 3 14 38; do
+		up_kill "$commands"
+		net_up --no-rule
+		ok "up after kill -9 at command $commands works" ping_server 6 -c 1
+	done
+	"$netns" down --quiet --prefix "$prefix"
+	: >/run/netns/"$prefix-client" # as `ip netns add` leaves it, if killed before it mounts
+	net_up --no-rule
+	ok "up on a name without a namespace works" ping_server 4 -c 1
+	"$netns" down --quiet --prefix "$prefix"
+	is_as_before "kill -9 and up leave nothing behind"
+}
+
+failure_test() {
+	local status=0 output
+	machine_remember
+	mkdir "$tmp/bin" && printf '#!/bin/sh\nexit 1\n' >"$tmp/bin/ethtool" && chmod +x "$tmp/bin/ethtool"
+	output=$(PATH=$tmp/bin:$PATH "$netns" up --quiet --prefix "$prefix" --tso off 2>&1) || status=$?
+	is "a command that fails: status 1" "$status" 1
+	like "a command that fails is named" "$output" "this failed: .*ethtool -K eth0 tso off"
+	is_as_before "what fails half-way leaves nothing behind"
+}
+
+permission_test() {
+	local status=0 output
+	output=$(setpriv --bounding-set -all "$netns" up --prefix "$prefix" 2>&1) || status=$?
+	is "no capabilities: status 4 and one line" "$status $(wc -l <<<"$output")" "4 1"
+	like "no capabilities: they are named" "$output" "CAP_SYS_ADMIN"
+	root_is_real || { skip "no root: told what to do" "cannot become another user here" && return; }
+	status=0
+	output=$(setpriv --reuid 65534 --clear-groups "$netns" up --prefix "$prefix" 2>&1) || status=$?
+	like "no root: status 4, told what to do" "$status $output" "^4 netns.sh: .*unshare -Urnm"
+}
+
+# Namespaces made there must not show in the /run outside, not even if root made the user namespace.
+user_namespace_test() {
+	machine_remember
+	# shellcheck disable=SC2016
+	ok "it works inside unshare -Urnm" unshare -Urnm bash -euc '
+		"$1" up --quiet --no-rule
+		"$1" exec client ping -c 1 -W 1 10.0.2.1
+		"$1" down --quiet' - "$netns"
+	is_as_before "unshare -Urnm leaves nothing behind"
+}
+
+first_ping_test 2 --topology router
+first_ping_test 1 --topology pair
+first_ping_test 1 --topology pair --hook input
+status_test
+"$netns" down --quiet --prefix "$prefix"
+idempotence_test
+options_test
+"$netns" down --quiet --prefix "$prefix"
+usage_test
+exec_test
+processes_test
+kill_test
+failure_test
+permission_test
+user_namespace_test
+done_testing
