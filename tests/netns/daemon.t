@@ -75,6 +75,29 @@ realtime_test() {
 	is "--sched fifo:7: the JSON tells it" "$(json_value policy) $(json_value priority)" "fifo 7"
 }
 
+# What the kernel does to a real-time thread that is stuck, without one that is: it sends SIGXCPU.
+realtime_stuck_test() {
+	if ! realtime_is_permitted; then
+		skip "a real-time thread that is stuck loses its policy" "real-time scheduling is not permitted here"
+		return
+	fi
+	noop_before=(chrt -rr 99)
+	noop_start
+	noop_before=()
+	like "RLIMIT_RTTIME is set" "$(prlimit --rttime --output SOFT --noheadings --pid "$noop_pid")" "500000"
+	kill -XCPU "$noop_pid"
+	ok "a thread that is stuck: all lose the real-time policy" wait_until 5 policies_are "SCHED_OTHER 0"
+	is "a thread that is stuck: packets go on" "$(pings_count 4 5)" 5
+	noop_stop
+	is "a thread that is stuck: the JSON tells the policy in force" "$(json_value policy) $(json_value priority)" \
+		"other 0"
+	like "a thread that is stuck: a warning says so" "$(<"$tmp/noop.err")" "real-time policy given up"
+}
+
+policies_are() { # TEXT
+	[[ $(policies_print) == "$1" ]]
+}
+
 # shellcheck disable=SC2016
 realtime_refused_test() {
 	noop_before=(setpriv --bounding-set -sys_nice --inh-caps -sys_nice bash -c 'ulimit -r 0; exec "$@"' -)
@@ -248,6 +271,7 @@ net_up
 owner_test
 capability_test
 realtime_test
+realtime_stuck_test
 realtime_refused_test
 ready_test
 signals_test

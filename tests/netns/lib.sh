@@ -20,52 +20,11 @@ readonly top prefix=test tmp=/run/test
 # shellcheck disable=SC2034 # for the tests
 readonly netns=$top/scripts/netns.sh cell=$top/scripts/cell.sh
 
-# ---- TAP ----
-
-tap_count=0
-tap_failed=0
-
-diag() { # TEXT...
-	printf '%s\n' "$*" | sed 's/^/# /'
-}
-
-pass() { # NAME
-	echo "ok $((++tap_count)) - $1"
-}
-
-fail() { # NAME EXPLANATION...
-	echo "not ok $((++tap_count)) - $1"
-	tap_failed=1
-	diag "${@:2}"
-}
-
-ok() { # NAME COMMAND...
-	local output
-	if output=$("${@:2}" 2>&1); then
-		pass "$1"
-	else
-		fail "$1" "failed: ${*:2}"$'\n'"$output"
-	fi
-}
+# shellcheck source-path=SCRIPTDIR source=../tap.sh
+source "$top/tests/tap.sh"
 
 not() { # COMMAND...
 	! "$@"
-}
-
-is() { # NAME GOT EXPECTED
-	if [[ $2 == "$3" ]]; then
-		pass "$1"
-	else
-		fail "$1" "got:      $2"$'\n'"expected: $3"
-	fi
-}
-
-like() { # NAME GOT REGULAR-EXPRESSION
-	if [[ $2 =~ $3 ]]; then
-		pass "$1"
-	else
-		fail "$1" "got:           $2"$'\n'"does not match $3"
-	fi
 }
 
 # Arithmetic on numbers; anything else fails too.
@@ -77,24 +36,10 @@ holds() { # NAME EXPRESSION
 	fi
 }
 
-skip() { # NAME REASON
-	echo "ok $((++tap_count)) - $1 # SKIP $2"
-}
-
-skip_all() { # REASON
-	echo "1..0 # SKIP $1"
-	exit 0
-}
-
 # For what the rest of the test needs.
 bail() { # REASON
 	fail "the test can go on" "$*"
 	exit 1
-}
-
-done_testing() {
-	echo "1..$tap_count"
-	exit "$tap_failed"
 }
 
 # ---- the machine ----

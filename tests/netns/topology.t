@@ -40,7 +40,7 @@ topology_print() {
 }
 
 idempotence_test() {
-	local once
+	local once other
 	machine_remember
 	net_up
 	once=$(topology_print)
@@ -50,8 +50,9 @@ idempotence_test() {
 	net_up
 	is "up on another topology gives the same as one up" "$(topology_print)" "$once"
 	"$netns" up --quiet --prefix "$prefix" --topology pair &
+	other=$!
 	net_up
-	wait "$!" || fail "the other one of two at once succeeds" "status $?"
+	wait "$other" || fail "the other one of two at once succeeds" "status $?"
 	net_up
 	is "up after two at once gives the same as one up" "$(topology_print)" "$once"
 	ok "down removes it" "$netns" down --quiet --prefix "$prefix"
@@ -134,6 +135,8 @@ processes_test() {
 	stubborn=$!
 	wait_until 5 signal_is_ignored "$stubborn" || bail "SIGTERM is not ignored"
 	ok "down with processes inside" "$netns" down --quiet --prefix "$prefix"
+	ok "has ended them" not kill -0 "$polite" "$stubborn"
+	kill -KILL "$polite" "$stubborn" 2>/dev/null || true
 	status=0 && wait "$polite" 2>/dev/null || status=$?
 	is "a process inside was asked to end" "$status" $((128 + 15))
 	status=0 && wait "$stubborn" 2>/dev/null || status=$?
@@ -177,6 +180,35 @@ kill_test() {
 	ok "up on a name without a namespace works" ping_server 4 -c 1
 	"$netns" down --quiet --prefix "$prefix"
 	is_as_before "kill -9 and up leave nothing behind"
+}
+
+# A command that outlives netns.sh must not make anything behind the back of the next netns.sh.
+orphan_test() {
+	local pid
+	machine_remember
+	mkdir "$tmp/slow" && mkfifo "$tmp/release"
+	cat >"$tmp/slow/ip" <<-END
+		#!/bin/sh
+		if [ "\$1 \$2" = "netns add" ]; then : >$tmp/adding; read -r line <$tmp/release; fi
+		exec $(type -P ip) "\$@"
+	END
+	chmod +x "$tmp/slow/ip"
+	PATH=$tmp/slow:$PATH "$netns" up --quiet --prefix "$prefix" &
+	pid=$!
+	wait_until 5 test -e "$tmp/adding" || bail "netns.sh up does not add a namespace"
+	kill -KILL "$pid"
+	wait "$pid" 2>/dev/null || true
+	"$netns" down --quiet --prefix "$prefix" &
+	pid=$!
+	wait_until 5 lock_is_awaited || true
+	echo >"$tmp/release"
+	wait "$pid"
+	is_as_before "down waits for a command that outlived kill -9, and removes what it made"
+}
+
+# What waits for a lock stands behind an arrow.
+lock_is_awaited() {
+	grep -q -e '-> FLOCK' /proc/locks
 }
 
 failure_test() {
@@ -223,6 +255,7 @@ usage_test
 exec_test
 processes_test
 kill_test
+orphan_test
 failure_test
 permission_test
 user_namespace_test
