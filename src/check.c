@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/capability.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "explain.h"
@@ -74,9 +76,25 @@ static unsigned int check_threads(const struct options *options)
 	return check_print(true, "scheduling and CPUs");
 }
 
+/* Two files a queue, and a few of the process. */
+static unsigned int check_files(const struct options *options)
+{
+	unsigned int wanted = 2 * options_queue_count(options) + 8;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= wanted)
+		return check_print(true, "open files");
+	return check_print(false, "open files: %u are needed, the limit is %llu: raise it by \"ulimit -n\"", wanted,
+			   (unsigned long long)limit.rlim_cur);
+}
+
 static unsigned int check_json_file(const char *path)
 {
+	struct stat status;
+
 	/* Opening it would create it. */
+	if (stat(path, &status) == 0 && S_ISDIR(status.st_mode))
+		return check_print(false, "--json=%s: is a directory: name a file in it", path);
 	if (access(path, W_OK) == 0)
 		return check_print(true, "--json=%s: can be written", path);
 	if (errno != ENOENT)
@@ -100,6 +118,7 @@ unsigned int check_run(const struct options *options)
 
 	failures += check_queues(options);
 	failures += check_threads(options);
+	failures += check_files(options);
 	if (options->json_file)
 		failures += check_json_file(options->json_file);
 	return failures;

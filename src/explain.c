@@ -58,6 +58,11 @@ void explain_open(uint16_t queue, int error, char text[EXPLAIN_BYTES])
 	case ENOMEM:
 		snprintf(text, EXPLAIN_BYTES, "queue %u: out of memory: use a lower --burst or --copy", queue);
 		break;
+	case EMFILE:
+		snprintf(text, EXPLAIN_BYTES,
+			 "queue %u: the limit on open files is reached: a queue needs two, raise it by \"ulimit -n\"",
+			 queue);
+		break;
 	default:
 		snprintf(text, EXPLAIN_BYTES, "queue %u: cannot be bound: %s", queue, strerror(-error));
 		break;
@@ -76,6 +81,9 @@ void explain_thread(const struct options *options, unsigned int worker, int erro
 			 "--cpu: CPU %d does not exist or is not ours to use: \"taskset -cp $$\" lists those that are",
 			 options_cpu(options, worker));
 	} else {
-		snprintf(text, EXPLAIN_BYTES, "cannot start a thread: %s", strerror(-error));
+		snprintf(text, EXPLAIN_BYTES,
+			 "queue %u: cannot start its thread: %s: bind fewer queues, or raise the limits on processes "
+			 "(\"ulimit -u\") and memory (\"ulimit -v\")",
+			 options->config.queue + worker, strerror(-error));
 	}
 }

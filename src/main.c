@@ -9,6 +9,7 @@
  *   What can fail is tried before a queue is bound, since from then on packets wait for answers.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,10 +51,14 @@ static double daemon_uptime_s(const struct daemon *daemon)
 static void daemon_block_signals(struct daemon *daemon)
 {
 	static const int signals[] = { SIGTERM, SIGINT, SIGUSR1, SIGXCPU, SIGPIPE, WORKER_SIGNAL_ENDED };
+	struct sigaction hangup;
 
 	sigemptyset(&daemon->signals);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
 		sigaddset(&daemon->signals, signals[i]);
+	/* nohup(1) means that it should not end us; a signal that is ignored would still be taken. */
+	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+		sigaddset(&daemon->signals, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &daemon->signals, NULL);
 	sigdelset(&daemon->signals, SIGPIPE); /* pending for ever: a write then fails with EPIPE */
 }
@@ -63,6 +68,10 @@ static int daemon_open_output(struct daemon *daemon)
 	if (!daemon->options.json)
 		return 0;
 	if (!daemon->options.json_file) {
+		if (fcntl(STDOUT_FILENO, F_GETFD) < 0) {
+			log_error("--json: standard output is closed: name a file");
+			return -EBADF;
+		}
 		daemon->json = stdout;
 		return 0;
 	}
@@ -103,6 +112,23 @@ static void daemon_warn_of_small_buffer(const struct worker *worker, const struc
 		log_detail("queue %u: socket buffer of %u bytes", worker->number, granted);
 }
 
+static void daemon_ending_signals(sigset_t *signals)
+{
+	sigemptyset(signals);
+	sigaddset(signals, SIGTERM);
+	sigaddset(signals, SIGINT);
+	sigaddset(signals, SIGHUP);
+}
+
+/* Thousands of queues take a while: who has changed his mind need not wait. */
+static bool daemon_end_is_asked(void)
+{
+	sigset_t pending;
+
+	sigpending(&pending);
+	return sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) || sigismember(&pending, SIGHUP);
+}
+
 static int daemon_open_workers(struct daemon *daemon)
 {
 	unsigned int count = options_queue_count(&daemon->options);
@@ -113,6 +139,8 @@ static int daemon_open_workers(struct daemon *daemon)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < count; i++) {
 		struct worker *worker = &daemon->workers[i];
+		if (daemon_end_is_asked())
+			return -ECANCELED;
 		int error = worker_open(worker, &daemon->options, i);
 		if (error) {
 			explain_open(worker->number, error, text);
@@ -191,13 +219,12 @@ static int daemon_write_json(struct daemon *daemon)
 }
 
 /* The kernel says that a thread ran for long without sleeping. It must not take the machine. */
-static void daemon_demote(struct daemon *daemon)
+static void daemon_demote(void)
 {
-	log_warning("a thread ran for half a second without sleeping: real-time policy given up for SCHED_OTHER");
-	for (unsigned int i = 0; i < daemon->count; i++)
-		if (!worker_has_ended(&daemon->workers[i]))
-			rt_demote(worker_tid(&daemon->workers[i]));
-	rt_demote(gettid());
+	int error = rt_demote();
+
+	log_warning("a thread ran for half a second without sleeping: real-time policy given up for SCHED_OTHER%s%s",
+		    error ? ": " : "", error ? strerror(-error) : "");
 }
 
 /* A worker ends on its own only if its queue failed. */
@@ -246,12 +273,13 @@ static int daemon_wait(struct daemon *daemon)
 		switch (number) {
 		case SIGTERM:
 		case SIGINT:
+		case SIGHUP:
 			return 0;
 		case SIGUSR1:
 			error = daemon_write_json(daemon);
 			break;
 		case SIGXCPU:
-			daemon_demote(daemon);
+			daemon_demote();
 			break;
 		case WORKER_SIGNAL_ENDED:
 			error = daemon_check_workers(daemon);
@@ -269,11 +297,12 @@ static int daemon_wait(struct daemon *daemon)
 /* A second signal to end ends at once. */
 static void daemon_let_signals_kill(void)
 {
+	const struct timespec now = { 0 };
 	sigset_t signals;
 
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGINT);
+	daemon_ending_signals(&signals);
+	while (sigtimedwait(&signals, NULL, &now) > 0)
+		; /* the first one, if the start ended before it was taken */
 	pthread_sigmask(SIG_UNBLOCK, &signals, NULL);
 }
 
@@ -339,7 +368,18 @@ static int daemon_run(struct daemon *daemon)
 	if (!error)
 		error = daemon_check_workers(daemon);
 	int report_error = daemon->count == daemon->stats.count ? daemon_report(daemon) : 0;
+	if (error == -ECANCELED)
+		return 0; /* nothing failed */
 	return error ? error : report_error;
+}
+
+/* What was printed on stdout must have got there. */
+static int main_flush(void)
+{
+	if (fflush(stdout) == 0)
+		return EXIT_SUCCESS;
+	log_error("standard output: %s", strerror(errno));
+	return EXIT_FAILURE;
 }
 
 int main(int argc, char *argv[])
@@ -350,10 +390,10 @@ int main(int argc, char *argv[])
 	switch (options_parse(argc, argv, &daemon.options, error)) {
 	case OPTIONS_HELP:
 		fputs(options_help, stdout);
-		return EXIT_SUCCESS;
+		return main_flush();
 	case OPTIONS_VERSION:
 		puts("nfq-noop " NQ_VERSION);
-		return EXIT_SUCCESS;
+		return main_flush();
 	case OPTIONS_BAD:
 		log_error("%s (--help lists the options)", error);
 		return EXIT_USAGE;
@@ -362,7 +402,7 @@ int main(int argc, char *argv[])
 	}
 	log_set_verbose(daemon.options.verbose);
 	if (daemon.options.check)
-		return check_run(&daemon.options) ? EXIT_FAILURE : EXIT_SUCCESS;
+		return check_run(&daemon.options) ? EXIT_FAILURE : main_flush();
 
 	daemon_block_signals(&daemon);
 	int result = daemon_run(&daemon);

@@ -44,10 +44,10 @@ const char options_help[] =
 	"      --check               test what can be tested without binding, and exit\n"
 	"  -v, --verbose             say more\n"
 	"  -V, --version             print the version and exit\n"
-	"      --help                print this and exit\n"
+	"  -h, --help                print this and exit\n"
 	"\n"
-	"Prints \"ready\" on stderr once every queue is bound and configured. SIGTERM and\n"
-	"SIGINT end it after every packet that waits has been answered.\n"
+	"Prints \"ready\" on stderr once every queue is bound and configured. SIGTERM,\n"
+	"SIGINT and SIGHUP end it after every packet that waits has been answered.\n"
 	"Exit status: 0 ended by a signal, 1 failed, 2 wrong usage.\n";
 
 enum option_id {
@@ -64,7 +64,6 @@ enum option_id {
 	OPTION_JSON,
 	OPTION_TRACE,
 	OPTION_CHECK,
-	OPTION_HELP,
 };
 
 static const struct option options_long[] = {
@@ -84,7 +83,7 @@ static const struct option options_long[] = {
 	{ "check", no_argument, NULL, OPTION_CHECK },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "version", no_argument, NULL, 'V' },
-	{ "help", no_argument, NULL, OPTION_HELP },
+	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -308,8 +307,8 @@ enum options_result options_parse(int argc, char *argv[], struct options *option
 	options_set_defaults(options);
 	opterr = 0;
 	optind = 0; /* glibc: begin anew */
-	while ((id = getopt_long(argc, argv, ":q:vV", options_long, NULL)) != -1) {
-		if (id == OPTION_HELP)
+	while ((id = getopt_long(argc, argv, ":q:vVh", options_long, NULL)) != -1) {
+		if (id == 'h')
 			return OPTIONS_HELP;
 		if (id == 'V')
 			return OPTIONS_VERSION;

@@ -13,9 +13,11 @@
  */
 #include "rt.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/resource.h>
@@ -134,11 +136,22 @@ int rt_limit_busy_time(void)
 	return setrlimit(RLIMIT_RTTIME, &limit) < 0 ? -errno : 0;
 }
 
-int rt_demote(pid_t tid)
+int rt_demote(void)
 {
-	struct sched_param param = { .sched_priority = 0 };
+	const struct sched_param param = { .sched_priority = 0 };
+	DIR *tasks = opendir("/proc/self/task");
+	int error = 0;
 
-	return sched_setscheduler(tid, SCHED_OTHER, &param) < 0 ? -errno : 0;
+	if (!tasks)
+		return -errno;
+	for (struct dirent *entry; (entry = readdir(tasks));) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+		/* ESRCH: it has ended meanwhile */
+		if (tid > 0 && sched_setscheduler(tid, SCHED_OTHER, &param) < 0 && errno != ESRCH)
+			error = -errno;
+	}
+	closedir(tasks);
+	return error;
 }
 
 static int64_t rt_now_ns(void)

@@ -43,8 +43,8 @@ void rt_explain_refusal(const struct rt_policy *policy, char *text, size_t size)
 /* Has the kernel send SIGXCPU to the process when a real-time thread ran for half a second without sleeping. */
 int rt_limit_busy_time(void);
 
-/* Gives up a thread's real-time policy for SCHED_OTHER. 0 or a negative errno. */
-int rt_demote(pid_t tid);
+/* Gives up the real-time policy of every thread of the process for SCHED_OTHER. 0 or a negative errno. */
+int rt_demote(void);
 
 /*
  * A real-time thread that always finds more work never sleeps, and starves what else must run on its CPU. Called once a

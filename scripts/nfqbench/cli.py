@@ -40,6 +40,8 @@ def main(arguments: Sequence[str]) -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:
+        if sys.stdout is None:
+            raise Failure("standard output is closed: there is nowhere to print to")
         status: int = options.function(options, arguments)
         sys.stdout.flush()
         return status
@@ -50,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Failure.status
     except OSError as error:
-        print(f"nfq-bench: {error.filename or 'the system'}: {error.strerror}", file=sys.stderr)
+        print(f"nfq-bench: {error.filename or 'standard output'}: {error.strerror}", file=sys.stderr)
         return Failure.status
 
 

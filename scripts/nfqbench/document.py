@@ -56,6 +56,8 @@ class Node:
     def text(self) -> str:
         if not isinstance(self.value, str):
             raise self.refuse("should be text")
+        if not self.value.replace("\n", "").replace("\t", "").isprintable():
+            raise self.refuse("holds characters that do not belong on a terminal")
         return self.value
 
     def boolean(self) -> bool:
@@ -85,7 +87,7 @@ def document_parse(text: str, source: str) -> Node:
         raise Refused(f"{source}: empty")
     try:
         value = json.loads(text, parse_constant=_constant_refuse, object_pairs_hook=_pairs_unique)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Refused(f"{source}: not one JSON document: {error}") from None
     return Node(value, source)
 

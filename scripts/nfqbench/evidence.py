@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The raw folder that cell.sh leaves of one cell, parsed. Anything that is missing or not understood is refused."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from . import kernel
 from .daemon import Daemon, daemon_parse
@@ -11,6 +13,7 @@ from .errors import Refused
 from .iperf3 import Traffic, iperf3_parse
 from .ping import Ping, ping_parse
 
+T = TypeVar("T")
 ROLES = ("client", "router", "server")
 
 
@@ -69,8 +72,8 @@ def evidence_read(folder: Path) -> Evidence:
         backend=status["backend"],
         bypass=status["bypass"] != "no",
         mtu=kernel.number_parse(status["mtu"], "end/netns.status: mtu"),
-        ping=file_parse(folder, "ping.txt", ping_parse) if asked["ping_count"] != "0" else None,
-        traffic=file_parse(folder, "iperf3.json", iperf3_parse) if loaded else None,
+        ping=_output_read(folder, "ping.txt", ping_parse) if asked["ping_count"] != "0" else None,
+        traffic=_output_read(folder, "iperf3.json", iperf3_parse) if loaded else None,
         iperf3_status=file_parse(folder, "iperf3.status", kernel.number_parse) if loaded else None,
         daemon=file_parse(folder, "processor.json", daemon_parse) if queued and not foreign else (),
         processor_status=file_parse(folder, "processor.status", kernel.number_parse) if queued else None,
@@ -79,6 +82,16 @@ def evidence_read(folder: Path) -> Evidence:
         pinged=pinged,
         end=end,
     )
+
+
+def _output_read(folder: Path, name: str, parse: Callable[[str, str], T]) -> T:
+    """If there is no result, the tool's last words say why."""
+    try:
+        return file_parse(folder, name, parse)
+    except Refused as error:
+        words = (folder / name).with_suffix(".err")
+        last = words.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:] if words.exists() else []
+        raise Refused(": ".join([str(error), *last])) from None
 
 
 def _snapshot_read(folder: Path, moment: str, asked: kernel.Settings) -> Snapshot:

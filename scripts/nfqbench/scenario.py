@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .document import Node
-from .errors import UsageError
+from .errors import Refused, UsageError
 
 TOPOLOGIES = ("router", "pair")
 SCHED = re.compile(r"inherit|other|(rr|fifo):([1-9]|[1-9][0-9])")
@@ -57,7 +57,10 @@ def scenario_load(path: Path) -> Scenario:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise UsageError(f"{path}: not TOML: {error}") from None
-    return _scenario_parse(Node(document, str(path)))
+    try:
+        return _scenario_parse(Node(document, str(path)))
+    except Refused as error:
+        raise UsageError(str(error)) from None
 
 
 def _scenario_parse(root: Node) -> Scenario:

@@ -41,9 +41,19 @@ def run_load(directory: Path) -> Run:
         raise Failure(f"{directory}: no such run directory; `nfq-bench list` shows those that there are")
     try:
         meta = file_parse(directory, "meta.json", document_parse)
-        return run_make(meta, file_parse(directory, "runs.jsonl", documents_parse))
+        run = run_make(meta, file_parse(directory, "runs.jsonl", documents_parse))
+        _cells_check(run)
+        return run
     except Refused as error:
         raise Failure(f"{directory}: not a run that can be read: {error}") from None
+
+
+def _cells_check(run: Run) -> None:
+    """Each block holds every mode once: a line too many or too few would change the statistics unseen."""
+    modes = [mode["name"].text() for mode in run.meta["scenario"]["modes"]]
+    expected = [(block, mode) for block in range(1, run.meta["blocks"].count() + 1) for mode in modes]
+    if sorted((cell.block, cell.mode) for cell in run.cells) != sorted(expected):
+        raise Refused("runs.jsonl: does not hold each mode once in each of the blocks that meta.json tells")
 
 
 def run_name(meta: Node) -> str:

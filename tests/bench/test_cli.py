@@ -68,6 +68,12 @@ class Usage(FolderTest):
         for part in ("gso", "2018-mbp2011", str(DATA / "run")):
             self.assertIn(part, text)
 
+    def test_closed_output_is_no_crash(self) -> None:
+        command = f"exec {sys.executable} {NFQ_BENCH} list >&-"
+        done = subprocess.run(["bash", "-c", command], stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (1, 1), done.stderr)
+        self.assertIn("standard output is closed", done.stderr)
+
     def test_a_reader_that_goes_away_is_no_crash(self) -> None:
         command = f"{sys.executable} {NFQ_BENCH} report {DATA}/run {DATA}/run --format json | true"
         done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

@@ -331,6 +331,10 @@ class Unreadable(FolderTest):
 
     def test_text_that_is_no_text(self) -> None:
         cell = self.cell_copy("nfq")
+        (cell / "iperf3.json").write_text("", encoding="ascii")
+        (cell / "iperf3.err").write_text("iperf3: unrecognized option\nlast words\n", encoding="ascii")
+        with self.assertRaisesRegex(Refused, "^iperf3.json: empty: last words$"):
+            evidence_read(cell)
         (cell / "iperf3.json").write_bytes(b"\xff\xfe{}")
         with self.assertRaisesRegex(Refused, "^iperf3.json: cannot be read"):
             evidence_read(cell)

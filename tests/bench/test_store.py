@@ -94,6 +94,23 @@ class Load(FolderTest):
         path.write_text(path.read_text(encoding="utf-8")[:-30], encoding="utf-8")
         self.refused("not a run that can be read: runs.jsonl:9: not one JSON document")
 
+    def test_a_line_too_many_or_too_few(self) -> None:
+        path = self.run_directory / "runs.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        for changed in (lines + lines[:1], lines[:-1], [line.replace('"block": 2', '"block": 1') for line in lines]):
+            path.write_text("".join(changed), encoding="utf-8")
+            self.refused("not a run that can be read: runs.jsonl: does not hold each mode once in each")
+
+    def test_nested_beyond_all_bounds(self) -> None:
+        (self.run_directory / "meta.json").write_text("[" * 100000, encoding="utf-8")
+        self.refused("not a run that can be read: meta.json: not one JSON document")
+
+    def test_text_that_controls_a_terminal(self) -> None:
+        text_change(self.run_directory / "meta.json", '"cpu": "', '"cpu": "\\u001b[31m')
+        cpu = store.run_load(self.run_directory).meta["machine"]["cpu"]
+        with self.assertRaisesRegex(Failure, "^meta.json: machine.cpu holds characters that do not belong on a terminal"):
+            cpu.text()
+
     def test_another_schema(self) -> None:
         text_change(self.run_directory / "meta.json", '"schema": 1', '"schema": 2')
         self.refused("not a run that can be read: meta.json: schema 2")

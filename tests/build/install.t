@@ -60,6 +60,16 @@ example_of_the_header_builds() {
 	(cd "$work" && $CC -Wall -Werror -o example example.c $flags)
 }
 
+# The manual page holds a whole program, header included.
+example_of_the_manual_builds() {
+	local flags
+	flags=$(installed_pkg_config --define-variable=prefix="$installed" --cflags --libs libnq)
+	sed -n '/^\.Bd -literal/,/^\.Ed/{/^\./d;p}' src/man/nq.3 >"$work/manual.c"
+	grep -q '^int main' "$work/manual.c"
+	# shellcheck disable=SC2086 # words, as for any compiler
+	(cd "$work" && $CC -Wall -Werror -o manual manual.c $flags)
+}
+
 pkg_config_tells_the_header_s_version() {
 	grep -q "define NQ_VERSION \"$(installed_pkg_config --modversion libnq)\"" "$installed/include/nq.h"
 }
@@ -93,6 +103,7 @@ ok "the installed nfq-bench finds the installed daemon" \
 	cmp "$installed/share/nfq-bench/nfq-noop" "$work/build/nfq-noop"
 ok "manual pages are in their sections" manuals_are_in_their_sections
 ok "the example in nq.h builds with the installed header and library" example_of_the_header_builds
+ok "the example in nq(3) builds with the installed header and library" example_of_the_manual_builds
 ok "pkg-config tells the version of the header" pkg_config_tells_the_header_s_version
 ok "make install succeeds again on top" install_make install DESTDIR="$root"
 ok "make uninstall succeeds" install_make uninstall DESTDIR="$root"

@@ -121,13 +121,21 @@ ready_test() {
 
 signals_test() {
 	local signal
-	for signal in TERM INT; do
+	for signal in TERM INT HUP; do
 		noop_start
 		kill -"$signal" "$noop_pid"
 		noop_await_end
 		is "SIG$signal ends it with status 0" "$noop_status" 0
 		is "SIG$signal: one last line of JSON" "$(json_lines)" 1
 	done
+}
+
+# It shall not have to open all of them first.
+start_interrupted_test() {
+	local status=0
+	in_queue timeout --preserve-status --kill-after=5 0.5 "$NFQ_NOOP" --queue 0:65535 >/dev/null 2>&1 || status=$?
+	is "SIGTERM while thousands of queues are bound: status 0" "$status" 0
+	ok "SIGTERM while thousands of queues are bound: none stays bound" not queue_is_bound 0
 }
 
 # A ping every 2 ms, each packet held for 3 ms: some are held whenever the daemon stops.
@@ -275,6 +283,7 @@ realtime_stuck_test
 realtime_refused_test
 ready_test
 signals_test
+start_interrupted_test
 json_test
 queues_test
 check_test

@@ -52,10 +52,14 @@ static void each_cause_has_its_own_message(void **state)
 		int error;
 		const char *says;
 	} cases[] = {
-		{ -EPERM, "needs CAP_NET_ADMIN" },	 { -EPROTONOSUPPORT, "no nfnetlink_queue" },
-		{ -EOPNOTSUPP, "does not know a flag" }, { -EPROTO, "copy mode" },
-		{ -ETIMEDOUT, "did not answer" },	 { -ENOMEM, "out of memory" },
-		{ -EMFILE, "Too many open files" },
+		{ -EPERM, "needs CAP_NET_ADMIN" },
+		{ -EPROTONOSUPPORT, "no nfnetlink_queue" },
+		{ -EOPNOTSUPP, "does not know a flag" },
+		{ -EPROTO, "copy mode" },
+		{ -ETIMEDOUT, "did not answer" },
+		{ -ENOMEM, "out of memory" },
+		{ -EMFILE, "ulimit -n" },
+		{ -EIO, "Input/output error" },
 	};
 	enum { COUNT = sizeof(cases) / sizeof(cases[0]) };
 
@@ -77,7 +81,7 @@ static void refused_policy_and_missing_cpu_are_told_apart(void **state)
 	explain_thread(&options, 0, -EINVAL, text);
 	assert_non_null(strstr(text, "CPU 7"));
 	explain_thread(&options, 0, -EAGAIN, text);
-	assert_non_null(strstr(text, "cannot start a thread"));
+	assert_non_null(strstr(text, "cannot start its thread"));
 }
 
 int main(void)
