@@ -139,8 +139,6 @@ static int daemon_open_workers(struct daemon *daemon)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < count; i++) {
 		struct worker *worker = &daemon->workers[i];
-		if (daemon_end_is_asked())
-			return -ECANCELED;
 		int error = worker_open(worker, &daemon->options, i);
 		if (error) {
 			explain_open(worker->number, error, text);
@@ -150,6 +148,8 @@ static int daemon_open_workers(struct daemon *daemon)
 		}
 		daemon->count++;
 		daemon_warn_of_small_buffer(worker, &daemon->options.config);
+		if (daemon_end_is_asked())
+			return -ECANCELED;
 	}
 	return 0;
 }
