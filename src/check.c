@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "explain.h"
+#include "worker.h"
 
 __attribute__((format(printf, 2, 3))) static unsigned int check_print(bool ok, const char *format, ...)
 {
@@ -66,14 +67,13 @@ static unsigned int check_threads(const struct options *options)
 {
 	char text[EXPLAIN_BYTES];
 
-	for (unsigned int i = 0; i < options_queue_count(options); i++) {
-		int error = rt_try(&options->sched, options_cpu(options, i));
-		if (error) {
-			explain_thread(options, i, error, text);
-			return check_print(false, "%s", text);
-		}
-	}
-	return check_print(true, "scheduling and CPUs");
+	unsigned int index;
+	int error = worker_try(options, &index);
+
+	if (!error)
+		return check_print(true, "scheduling and CPUs");
+	explain_thread(options, index, error, text);
+	return check_print(false, "%s", text);
 }
 
 /* Two files a queue, and a few of the process. */

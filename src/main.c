@@ -86,15 +86,14 @@ static int daemon_try_threads(const struct daemon *daemon)
 {
 	char text[EXPLAIN_BYTES];
 
-	for (unsigned int i = 0; i < options_queue_count(&daemon->options); i++) {
-		int error = rt_try(&daemon->options.sched, options_cpu(&daemon->options, i));
-		if (error) {
-			explain_thread(&daemon->options, i, error, text);
-			log_error("%s", text);
-			return error;
-		}
+	unsigned int index;
+	int error = worker_try(&daemon->options, &index);
+
+	if (error) {
+		explain_thread(&daemon->options, index, error, text);
+		log_error("%s", text);
 	}
-	return 0;
+	return error;
 }
 
 static void daemon_warn_of_small_buffer(const struct worker *worker, const struct nq_config *config)

@@ -62,6 +62,22 @@ static void *worker_run(void *argument)
 	return NULL;
 }
 
+int worker_try(const struct options *options, unsigned int *index)
+{
+	unsigned int count = options_queue_count(options);
+	int error = 0;
+
+	/* Workers differ in their CPUs only, and the list of those begins anew. */
+	if (count > options->cpu_count)
+		count = options->cpu_count ? options->cpu_count : 1;
+	for (*index = 0; *index < count; ++*index) {
+		error = rt_try(&options->sched, options_cpu(options, *index));
+		if (error)
+			break;
+	}
+	return error;
+}
+
 int worker_open(struct worker *worker, const struct options *options, unsigned int index)
 {
 	struct nq_config config = options->config;

@@ -34,6 +34,12 @@ struct worker {
 	struct rusage usage; /* of the whole thread */
 };
 
+/*
+ * Tries the policy, and each CPU that workers will have, before anything depends on them. 0, or a negative errno as
+ * rt_thread_create() and in *index the worker that could not start.
+ */
+int worker_try(const struct options *options, unsigned int *index);
+
 /* Binds the worker's queue and makes everything that it needs. 0 or a negative errno, of nq_open() or else. */
 int worker_open(struct worker *worker, const struct options *options, unsigned int index);
 
