@@ -28,14 +28,7 @@ __attribute__((format(printf, 2, 3))) static unsigned int check_print(bool ok, c
 
 static unsigned int check_capability(void)
 {
-	cap_flag_value_t value = CAP_CLEAR;
-	cap_t caps = cap_get_proc();
-
-	if (caps) {
-		cap_get_flag(caps, CAP_NET_ADMIN, CAP_EFFECTIVE, &value);
-		cap_free(caps);
-	}
-	if (value == CAP_SET)
+	if (rt_has_capability(CAP_NET_ADMIN))
 		return check_print(true, "CAP_NET_ADMIN");
 	return check_print(false, "CAP_NET_ADMIN: missing: run as root, or give the container the capability");
 }

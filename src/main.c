@@ -84,12 +84,11 @@ static int daemon_open_output(struct daemon *daemon)
 
 static int daemon_try_threads(const struct daemon *daemon)
 {
-	char text[EXPLAIN_BYTES];
-
 	unsigned int index;
 	int error = worker_try(&daemon->options, &index);
 
 	if (error) {
+		char text[EXPLAIN_BYTES];
 		explain_thread(&daemon->options, index, error, text);
 		log_error("%s", text);
 	}

@@ -100,13 +100,13 @@ int rt_try(const struct rt_policy *policy, int cpu)
 	return error ? error : -pthread_join(thread, NULL);
 }
 
-static bool rt_may_raise_priority(void)
+bool rt_has_capability(int capability)
 {
 	cap_flag_value_t value = CAP_CLEAR;
 	cap_t caps = cap_get_proc();
 
 	if (caps) {
-		cap_get_flag(caps, CAP_SYS_NICE, CAP_EFFECTIVE, &value);
+		cap_get_flag(caps, capability, CAP_EFFECTIVE, &value);
 		cap_free(caps);
 	}
 	return value == CAP_SET;
@@ -114,7 +114,7 @@ static bool rt_may_raise_priority(void)
 
 void rt_explain_refusal(const struct rt_policy *policy, char *text, size_t size)
 {
-	if (rt_may_raise_priority())
+	if (rt_has_capability(CAP_SYS_NICE))
 		snprintf(
 			text, size,
 			"CAP_SYS_NICE is there, so this control group has no real-time budget (RT_GROUP_SCHED) or this "

@@ -37,6 +37,9 @@ int rt_thread_create(pthread_t *thread, const struct rt_policy *policy, int cpu,
 /* The same with a thread that ends at once: finds out before anything depends on it. */
 int rt_try(const struct rt_policy *policy, int cpu);
 
+/* Is this capability, CAP_*, effective for us? */
+bool rt_has_capability(int capability);
+
 /* One clause on why a real-time policy was refused and what helps, for a message. */
 void rt_explain_refusal(const struct rt_policy *policy, char *text, size_t size);
 
