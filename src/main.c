@@ -145,7 +145,8 @@ static int daemon_open_workers(struct daemon *daemon)
 			return error;
 		}
 		daemon->count++;
-		daemon_warn_of_small_buffer(worker, &daemon->options.config);
+		if (i == 0) /* the others get the same */
+			daemon_warn_of_small_buffer(worker, &daemon->options.config);
 		if (daemon_end_is_asked())
 			return -ECANCELED;
 	}

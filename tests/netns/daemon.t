@@ -141,7 +141,7 @@ start_interrupted_test() {
 	wait_until 20 queue_is_bound 0 || bail "nfq-noop --queue 0:65535 binds nothing"
 	kill -TERM "$pid"
 	wait "$pid" || status=$?
-	is "SIGTERM while thousands of queues are bound: status 0, no error" "$status $(<"$tmp/noop.err")" "0 "
+	is "SIGTERM while thousands of queues are bound: status 0, no error" "$status $(grep -v warning: "$tmp/noop.err")" "0 "
 	ok "SIGTERM while thousands of queues are bound: none stays bound" not queue_is_bound 0
 }
 
