@@ -65,7 +65,7 @@ link = $(CC) $(own_ldflags) $(wraps) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a
 
 library_objects := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/libnq/*.c))
 daemon_objects := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/*.c))
-test_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/*.c tests/kernel/*.c))
+test_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/*.c tests/kernel/*.c tests/micro/*.c))
 headers := $(wildcard include/*.h src/*.h src/libnq/*.h tests/*/*.h)
 sources := $(wildcard src/*.c src/libnq/*.c tests/*/*.c)
 manuals := $(wildcard src/man/*.[1-8])
@@ -76,10 +76,13 @@ $(BUILD)/tests/%.o: includes := -Iinclude -Isrc -Isrc/libnq
 # cmocka prescribes parameters that most tests do not use; tests pass constant words as argv and odd numbers as lengths.
 $(BUILD)/tests/unit/%.o: special = $(shell $(PKG_CONFIG) --cflags cmocka) -Wno-unused-parameter \
 	-Wno-missing-prototypes -Wno-write-strings -Wno-conversion -Wno-sign-conversion
-# A unit test names the functions that it replaces on a line of its own: /* wrap: sendmsg recvmmsg */
 $(BUILD)/tests/unit/%: test_libs = $(shell $(PKG_CONFIG) --libs cmocka)
-$(BUILD)/tests/unit/%: wraps = $(addprefix -Wl$(comma)--wrap=,$(shell sed -n '$(wrap_line)' $(@:$(BUILD)/%=%.c)))
+# A test names the functions that it replaces on a line of its own: /* wrap: sendmsg recvmmsg */
+$(BUILD)/tests/unit/% $(BUILD)/tests/micro/%: \
+	private wraps = $(addprefix -Wl$(comma)--wrap=,$(shell sed -n '$(wrap_line)' $(@:$(BUILD)/%=%.c)))
 wrap_line := s|^/\* wrap: \(.*\) \*/$$|\1|p
+# Symbols are all that callgrind needs, and valgrind 3.19 gives up at clang's debug information.
+$(BUILD)/tests/micro/%: private own_ldflags += -Wl,--strip-debug
 
 # Before anything is written: a tree may have been built by somebody else, and often by root.
 prepare = mkdir -p $(@D) 2>/dev/null && [ -w $(@D) ] || { echo "make: cannot write to $(@D) as $$(id -un):" \
@@ -90,8 +93,8 @@ prepare = mkdir -p $(@D) 2>/dev/null && [ -w $(@D) ] || { echo "make: cannot wri
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all tests check check-san bench lint lint-format lint-tidy lint-cppcheck lint-shell lint-build lint-python \
-	lint-man install uninstall clean help FORCE
+.PHONY: all tests check check-san bench bench-micro lint lint-format lint-tidy lint-cppcheck lint-shell lint-build \
+	lint-python lint-man install uninstall clean help FORCE
 
 all: $(BUILD)/nfq-noop $(BUILD)/libnq.a $(if $(filter build,$(BUILD)),nfq-noop) ## build daemon and library (default)
 
@@ -111,6 +114,11 @@ bench: ## install what is missing, build, measure, print the table
 	@$(install_deps) bench
 	@$(MAKE) --no-print-directory all
 	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' scripts/nfq-bench run $(BENCH_ARGS)
+
+bench-micro: ## install what is missing, build, count the instructions that a packet costs
+	@$(install_deps) micro
+	@$(MAKE) --no-print-directory all $(BUILD)/tests/micro/loop
+	@tests/micro/run --build $(BUILD)
 
 install_deps = CC='$(CC)' PKG_CONFIG='$(PKG_CONFIG)' scripts/install-deps
 
@@ -136,6 +144,10 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(filter-out %/main.o,$(daemon_ob
 	$(Q)$(link)
 
 $(BUILD)/tests/kernel/%: $(BUILD)/tests/kernel/%.o $(BUILD)/libnq.a
+	$(call say,LD,$@)
+	$(Q)$(link)
+
+$(BUILD)/tests/micro/%: $(BUILD)/tests/micro/%.o $(BUILD)/src/noop.o $(BUILD)/libnq.a
 	$(call say,LD,$@)
 	$(Q)$(link)
 
@@ -182,7 +194,7 @@ lint-build: # each compiler finds what the other does not
 	@$(MAKE) --no-print-directory CC=gcc WERROR=1 BUILD=build/lint-gcc all tests
 	@$(MAKE) --no-print-directory CC=clang WERROR=1 BUILD=build/lint-clang all tests
 
-python := scripts/nfq-bench scripts/nfqbench tests/bench
+python := scripts/nfq-bench scripts/nfqbench tests/bench tests/micro/run
 
 lint-python:
 	$(call say,MYPY,mypy --strict: $(python))
