@@ -61,8 +61,7 @@ extern "C" {
 
 #define NQ_VERSION "0.1.0"
 
-/* Bits of nq_config.flags. Any other bit but NFQA_CFG_F_SECCTX is passed on; a kernel that does not know it refuses the
- * bind. */
+/* Bits of nq_config.flags. Any other bit is passed on; a kernel that does not know it refuses the bind. */
 #define NQ_F_FAIL_OPEN NFQA_CFG_F_FAIL_OPEN /* an overloaded queue lets packets pass instead of dropping them */
 #define NQ_F_GSO       NFQA_CFG_F_GSO	    /* take aggregates whole; without it the kernel segments them first */
 
@@ -73,7 +72,9 @@ extern "C" {
 #define NQ_BURST_MAX	  1024u /* the most messages that one recvmmsg() takes */
 #define NQ_BURST_DEFAULT  32u
 #define NQ_MAXLEN_DEFAULT 1024u /* as the kernel's own */
+#define NQ_MAXLEN_BY_SIZE 0u	/* nq_config.maxlen: NQ_MAXLEN_DEFAULT, or as many as fit into rcvbuf_bytes */
 #define NQ_RCVBUF_BY_SIZE 0u	/* nq_config.rcvbuf_bytes: nq_rcvbuf_bytes(maxlen, copy_bytes) */
+#define NQ_SPIN_US_MAX	  1000000u
 
 struct nq_queue;
 
@@ -84,6 +85,7 @@ struct nq_config {
 	uint32_t maxlen;       /* packets that the kernel may hold; more are dropped, or pass with NQ_F_FAIL_OPEN */
 	uint32_t rcvbuf_bytes; /* to ask for; the kernel grants twice as much, or less without CAP_NET_ADMIN (below) */
 	unsigned int burst;    /* most packets a receive, 1 to NQ_BURST_MAX */
+	uint32_t spin_us;      /* keep asking for packets that long before sleeping; 0 to NQ_SPIN_US_MAX */
 };
 
 /*
@@ -122,7 +124,9 @@ struct nq_counters {
 	uint64_t gso_packets;	    /* aggregates that the kernel has yet to segment */
 	uint64_t truncated_packets; /* longer than what was copied */
 	uint64_t max_packet_bytes;
-	uint64_t receive_calls; /* system calls that received */
+	uint64_t receive_calls; /* receives: a system call each, and those of spin_calls beside */
+	uint64_t spin_calls;	/* system calls that found nothing while spinning */
+	uint64_t spin_receives; /* receives that found something while spinning: no sleep, no wake-up */
 	uint64_t send_calls;	/* system calls that sent verdicts */
 	uint64_t overruns;	/* times the kernel said ENOBUFS: it had messages and no room in the socket buffer */
 	uint64_t lost_ids; /* gaps in the ids: packets that user space never saw. Dropped, or passed if fail-open */
@@ -147,7 +151,7 @@ struct nq_owner {
 	char command[16]; /* as /proc/PID/comm; empty if pid is 0 */
 };
 
-/* Fills in the defaults: NQ_F_GSO, full copy, NQ_MAXLEN_DEFAULT, buffer by size, NQ_BURST_DEFAULT. Never fails. */
+/* Fills in the defaults: NQ_F_GSO, full copy, length and buffer by size, NQ_BURST_DEFAULT, no spinning. Never fails. */
 void nq_config_init(struct nq_config *config, uint16_t queue);
 
 /*
@@ -157,6 +161,10 @@ void nq_config_init(struct nq_config *config, uint16_t queue);
  * 64 KiB, 832 for a short copy. It grants twice what is asked for, so this is half of the sum.
  */
 uint32_t nq_rcvbuf_bytes(uint32_t maxlen, uint32_t copy_bytes);
+
+/* The other way round: how many packets of the largest kind fit into a socket buffer of which `rcvbuf_bytes` were asked
+ * for, and granted; at least 1. */
+uint32_t nq_maxlen_fitting(uint32_t rcvbuf_bytes, uint32_t copy_bytes);
 
 /*
  * Opens a socket, sizes its buffer, and binds and configures the queue in one acknowledged message: between a bind and
@@ -183,11 +191,16 @@ void nq_close(struct nq_queue *queue);
 /*
  * Waits for packets and takes up to `capacity` of those that are there, at most the configured burst.
  *
+ * With spin_us it keeps asking for that long before it sleeps, unless that was in vain the last times: spinning helps
+ * where packets come from another CPU, and only takes the CPU from them where they come from this one. A thread under a
+ * real-time policy must see to it that it sleeps now and then all the same, or the kernel will.
+ *
  * Returns their number; 0 if the call was interrupted, or brought only notices from the kernel (a refused verdict, an
  * overrun), which are counted; -ESHUTDOWN when nq_stop() was called and every packet has been handed out; any other
  * error is final for the queue.
  *
- * Relies on: netlink delivers in order; recvmmsg() with MSG_WAITFORONE is the one call that takes several messages.
+ * Relies on: netlink delivers in order; recvmmsg() with MSG_WAITFORONE is the one call that takes several messages;
+ * nobody but the kernel can send to a netlink socket that is connected to it.
  */
 int nq_receive(struct nq_queue *queue, struct nq_packet packets[], unsigned int capacity);
 
@@ -228,6 +241,10 @@ int nq_socket(const struct nq_queue *queue);
  * nq_rcvbuf_bytes() means that a full queue overruns the buffer: without CAP_NET_ADMIN in the initial user namespace
  * net.core.rmem_max caps it. */
 uint32_t nq_rcvbuf_granted(const struct nq_queue *queue);
+
+/* How many packets the kernel may hold. Less than was asked for if the buffer that was granted, by size, could not hold
+ * that many of the smallest. */
+uint32_t nq_maxlen_granted(const struct nq_queue *queue);
 
 /*
  * Finds the process that has bound queue number `queue` in this network namespace.

@@ -23,6 +23,7 @@
 #include "log.h"
 #include "options.h"
 #include "rt.h"
+#include "setup.h"
 #include "stats.h"
 #include "worker.h"
 
@@ -82,34 +83,6 @@ static int daemon_open_output(struct daemon *daemon)
 	return -errno;
 }
 
-static int daemon_try_threads(const struct daemon *daemon)
-{
-	unsigned int index;
-	int error = worker_try(&daemon->options, &index);
-
-	if (error) {
-		char text[EXPLAIN_BYTES];
-		explain_thread(&daemon->options, index, error, text);
-		log_error("%s", text);
-	}
-	return error;
-}
-
-static void daemon_warn_of_small_buffer(const struct worker *worker, const struct nq_config *config)
-{
-	uint32_t wanted = config->rcvbuf_bytes ? config->rcvbuf_bytes :
-						 nq_rcvbuf_bytes(config->maxlen, config->copy_bytes);
-	uint32_t granted = nq_rcvbuf_granted(worker->queue) / 2;
-
-	if (granted < wanted)
-		log_warning(
-			"queue %u: socket buffer of %u bytes instead of %u: large packets overrun it before "
-			"--maxlen is reached; raise net.core.rmem_max, or use a smaller --copy",
-			worker->number, granted, wanted);
-	else
-		log_detail("queue %u: socket buffer of %u bytes", worker->number, granted);
-}
-
 static void daemon_ending_signals(sigset_t *signals)
 {
 	sigemptyset(signals);
@@ -122,9 +95,12 @@ static void daemon_ending_signals(sigset_t *signals)
 static bool daemon_end_is_asked(void)
 {
 	sigset_t pending;
+	sigset_t ending;
 
 	sigpending(&pending);
-	return sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT) || sigismember(&pending, SIGHUP);
+	daemon_ending_signals(&ending);
+	sigandset(&ending, &ending, &pending);
+	return !sigisemptyset(&ending);
 }
 
 static int daemon_open_workers(struct daemon *daemon)
@@ -146,7 +122,7 @@ static int daemon_open_workers(struct daemon *daemon)
 		}
 		daemon->count++;
 		if (i == 0) /* the others get the same */
-			daemon_warn_of_small_buffer(worker, &daemon->options.config);
+			setup_tell_size(worker, &daemon->options.config);
 		if (daemon_end_is_asked())
 			return -ECANCELED;
 	}
@@ -168,18 +144,6 @@ static int daemon_start_workers(struct daemon *daemon)
 	return 0;
 }
 
-static const char *daemon_describe_sched(const struct stats *stats, char text[32])
-{
-	const char *name = rt_policy_name(stats->sched.policy);
-
-	if (!stats->sched_known || !name)
-		return "unknown";
-	if (!rt_policy_is_realtime(&stats->sched))
-		return name;
-	snprintf(text, 32, "%s:%d", name, stats->sched.priority);
-	return text;
-}
-
 /* Waits until each worker runs, because only then its policy can be read back. */
 static void daemon_await_workers(const struct daemon *daemon)
 {
@@ -193,7 +157,7 @@ static void daemon_await_workers(const struct daemon *daemon)
 static void daemon_announce_ready(struct daemon *daemon)
 {
 	const struct options *options = &daemon->options;
-	char sched[32];
+	char sched[STATS_SCHED_BYTES];
 	char queues[32];
 
 	daemon_await_workers(daemon);
@@ -204,7 +168,7 @@ static void daemon_announce_ready(struct daemon *daemon)
 		snprintf(queues, sizeof(queues), "queue %u", options->config.queue);
 	log_line("ready: %s, %s, copy %s, burst %u, scheduling %s", queues,
 		 options->config.flags & NQ_F_GSO ? "gso" : "no gso", options->copy, options->config.burst,
-		 daemon_describe_sched(&daemon->stats, sched));
+		 stats_describe_sched(&daemon->stats, sched));
 }
 
 static int daemon_write_json(struct daemon *daemon)
@@ -346,7 +310,7 @@ static int daemon_run(struct daemon *daemon)
 	if (!error)
 		error = daemon_open_output(daemon);
 	if (!error)
-		error = daemon_try_threads(daemon);
+		error = setup_try_threads(&daemon->options);
 	if (error)
 		return error;
 	if (rt_limit_busy_time() < 0)
@@ -354,7 +318,9 @@ static int daemon_run(struct daemon *daemon)
 			    strerror(errno));
 
 	clock_gettime(CLOCK_MONOTONIC, &daemon->start);
+	setup_bound_spin(&daemon->options);
 	error = daemon_open_workers(daemon);
+	daemon->stats.memory_locked = setup_lock_memory(&daemon->options);
 	/* Also after a failure: a queue that is bound may hold packets, which its worker answers before it ends. */
 	int start_error = daemon_start_workers(daemon);
 	if (!error)

@@ -26,7 +26,7 @@ const char options_help[] =
 	"      --copy full|headers|meta|BYTES\n"
 	"                            payload given to user space; headers = 128 (full)\n"
 	"      --maxlen N            packets that the kernel may hold per queue\n"
-	"                            (1024; 8192 with --no-gso)\n"
+	"                            (1024; 8192 with --no-gso; what fits into --rcvbuf)\n"
 	"      --rcvbuf BYTES        socket buffer (sized from maxlen and copy)\n"
 	"      --burst N             most packets a receive, 1 to 1024 (32)\n"
 	"      --fail-open           when overloaded, let packets pass instead of dropping them\n"
@@ -35,11 +35,13 @@ const char options_help[] =
 	"      --sched inherit|other|rr:PRIO|fifo:PRIO\n"
 	"                            policy of the threads; inherit keeps what chrt set (inherit)\n"
 	"      --cpu LIST            pin thread i to the i-th CPU of LIST, such as 0,2-3\n"
+	"      --spin USEC           keep asking for packets that long before sleeping (0)\n"
 	"      --delay USEC          hold each packet that long: a control for measurements (0)\n"
 	"\n"
 	"Output\n"
 	"      --interval SECONDS    print a line of rates that often\n"
 	"      --json[=FILE]         at the end and on SIGUSR1 write a JSON object, one a line\n"
+	"      --latency             measure how long packets stay, for --json\n"
 	"      --trace               print each packet\n"
 	"      --check               test what can be tested without binding, and exit\n"
 	"  -v, --verbose             say more\n"
@@ -59,9 +61,11 @@ enum option_id {
 	OPTION_FAIL_OPEN,
 	OPTION_SCHED,
 	OPTION_CPU,
+	OPTION_SPIN,
 	OPTION_DELAY,
 	OPTION_INTERVAL,
 	OPTION_JSON,
+	OPTION_LATENCY,
 	OPTION_TRACE,
 	OPTION_CHECK,
 };
@@ -76,9 +80,11 @@ static const struct option options_long[] = {
 	{ "fail-open", no_argument, NULL, OPTION_FAIL_OPEN },
 	{ "sched", required_argument, NULL, OPTION_SCHED },
 	{ "cpu", required_argument, NULL, OPTION_CPU },
+	{ "spin", required_argument, NULL, OPTION_SPIN },
 	{ "delay", required_argument, NULL, OPTION_DELAY },
 	{ "interval", required_argument, NULL, OPTION_INTERVAL },
 	{ "json", optional_argument, NULL, OPTION_JSON },
+	{ "latency", no_argument, NULL, OPTION_LATENCY },
 	{ "trace", no_argument, NULL, OPTION_TRACE },
 	{ "check", no_argument, NULL, OPTION_CHECK },
 	{ "verbose", no_argument, NULL, 'v' },
@@ -241,6 +247,8 @@ static bool options_read_numeric(int id, const char *text, struct options *optio
 		return options_read_u32("rcvbuf", text, 1, INT32_MAX, &options->config.rcvbuf_bytes, error);
 	case OPTION_BURST:
 		return options_read_u32("burst", text, 1, NQ_BURST_MAX, &options->config.burst, error);
+	case OPTION_SPIN:
+		return options_read_u32("spin", text, 0, NQ_SPIN_US_MAX, &options->config.spin_us, error);
 	case OPTION_DELAY:
 		return options_read_u32("delay", text, 0, OPTIONS_DELAY_US_MAX, &options->delay_us, error);
 	default:
@@ -266,6 +274,9 @@ static bool options_read(int id, const char *value, struct options *options, cha
 		return true;
 	case OPTION_FAIL_OPEN:
 		options->config.flags |= NQ_F_FAIL_OPEN;
+		return true;
+	case OPTION_LATENCY:
+		options->latency = true;
 		return true;
 	case OPTION_TRACE:
 		options->trace = true;
@@ -297,7 +308,6 @@ static void options_set_defaults(struct options *options)
 {
 	*options = (struct options){ .copy = "full", .sched.inherit = true };
 	nq_config_init(&options->config, 0);
-	options->config.maxlen = 0; /* until it is known whether packets are segments */
 }
 
 enum options_result options_parse(int argc, char *argv[], struct options *options, char error[OPTIONS_ERROR_BYTES])
@@ -319,9 +329,10 @@ enum options_result options_parse(int argc, char *argv[], struct options *option
 	}
 	if (optind < argc)
 		return options_refuse(error, "%s: takes no arguments beside options", argv[optind]), OPTIONS_BAD;
-	if (!options->config.maxlen)
-		options->config.maxlen = (options->config.flags & NQ_F_GSO) ? NQ_MAXLEN_DEFAULT :
-									      OPTIONS_MAXLEN_SEGMENTS;
+	/* By size means: the library's default, or what fits into the buffer that is asked for. */
+	if (options->config.maxlen == NQ_MAXLEN_BY_SIZE && !options->config.rcvbuf_bytes &&
+	    !(options->config.flags & NQ_F_GSO))
+		options->config.maxlen = OPTIONS_MAXLEN_SEGMENTS;
 	return OPTIONS_RUN;
 }
 

@@ -22,6 +22,7 @@ struct options {
 	int cpus[OPTIONS_CPUS_MAX];
 	unsigned int cpu_count; /* 0 = not pinned */
 	uint32_t delay_us;
+	bool latency;	     /* measure it */
 	uint32_t interval_s; /* 0 = no rates */
 	bool json;
 	const char *json_file; /* NULL = stdout */

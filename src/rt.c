@@ -7,6 +7,9 @@
  *   A thread gets its policy and its CPU as attributes of its creation, so that it never runs with others; what is then
  *   in force is read from the kernel, never remembered.
  *
+ *   Memory is locked once everything has been made, and threads have small stacks, because locked memory is memory
+ *   that is there.
+ *
  *   Three bounds keep a real-time thread from taking the machine: rt_breathe() makes a busy one sleep a little;
  *   RLIMIT_RTTIME catches one that is stuck where it cannot breathe, and costs it the policy; and the kernel's own
  *   throttling stands behind both.
@@ -15,17 +18,23 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/capability.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define RT_BUSY_LIMIT_US      500000
-#define RT_BREATH_INTERVAL_NS 100000000
-#define RT_BREATH_NS	      1000000
+#define RT_BREATH_INTERVAL_NS 10000000
+#define RT_BREATH_NS	      600000
+#define RT_BREATH_LATE_NS     1200000	   /* when one was missed */
+#define RT_STACK_BYTES	      (256 * 1024) /* of a thread; the default of 8 MiB would be locked as a whole */
+#define RT_STACK_USED_BYTES   (32 * 1024)
 
 static const char *const rt_policy_names[] = {
 	[SCHED_OTHER] = "other", [SCHED_FIFO] = "fifo", [SCHED_RR] = "rr",
@@ -54,9 +63,9 @@ static int rt_attributes_fill(pthread_attr_t *attributes, const struct rt_policy
 {
 	struct sched_param param = { .sched_priority = policy->priority };
 	cpu_set_t cpus;
-	int error = 0;
+	int error = pthread_attr_setstacksize(attributes, RT_STACK_BYTES);
 
-	if (!policy->inherit) {
+	if (!error && !policy->inherit) {
 		error = pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
 		if (!error)
 			error = pthread_attr_setschedpolicy(attributes, policy->policy);
@@ -124,6 +133,50 @@ void rt_explain_refusal(const struct rt_policy *policy, char *text, size_t size)
 			 policy->priority);
 }
 
+/* The compiler must not know that the stack is written in vain. */
+static __attribute__((noinline)) void rt_touch_stack(void)
+{
+	volatile char stack[RT_STACK_USED_BYTES];
+
+	for (size_t i = 0; i < sizeof(stack); i += 4096 / 2)
+		stack[i] = 0;
+}
+
+void rt_thread_settle(void)
+{
+	struct sched_param param;
+	int policy = sched_getscheduler(0);
+
+	rt_touch_stack();
+	/* A refusal would be no harm: nothing here makes threads. */
+	if (policy > 0 && sched_getparam(0, &param) == 0 && param.sched_priority > 0)
+		sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &param);
+}
+
+/* Of the whole address space, in pages; 0 if unknown. */
+static long rt_size_pages(void)
+{
+	long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%ld", &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return pages;
+}
+
+int rt_lock_memory(void)
+{
+	/* Without the capability, what is allocated later would count against a limit, and fail. */
+	int flags = MCL_CURRENT | (rt_has_capability(CAP_IPC_LOCK) ? MCL_FUTURE : 0);
+
+	if (rt_size_pages() > sysconf(_SC_PHYS_PAGES) / 4)
+		return -E2BIG;
+	return mlockall(flags) < 0 ? -errno : 0;
+}
+
 int rt_limit_busy_time(void)
 {
 	struct rlimit limit;
@@ -136,9 +189,19 @@ int rt_limit_busy_time(void)
 	return setrlimit(RLIMIT_RTTIME, &limit) < 0 ? -errno : 0;
 }
 
-int rt_demote(void)
+static int rt_demote_thread(pid_t tid)
 {
 	const struct sched_param param = { .sched_priority = 0 };
+	int policy = sched_getscheduler(tid);
+
+	/* Only a privileged process could take the flag away again. */
+	if (policy >= 0 && sched_setscheduler(tid, SCHED_OTHER | (policy & SCHED_RESET_ON_FORK), &param) >= 0)
+		return 0;
+	return errno == ESRCH ? 0 : -errno; /* it has ended meanwhile */
+}
+
+int rt_demote(void)
+{
 	DIR *tasks = opendir("/proc/self/task");
 	int error = 0;
 
@@ -146,9 +209,8 @@ int rt_demote(void)
 		return -errno;
 	for (struct dirent *entry; (entry = readdir(tasks));) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-		/* ESRCH: it has ended meanwhile */
-		if (tid > 0 && sched_setscheduler(tid, SCHED_OTHER, &param) < 0 && errno != ESRCH)
-			error = -errno;
+		int failed = tid > 0 ? rt_demote_thread(tid) : 0;
+		error = failed ? failed : error;
 	}
 	closedir(tasks);
 	return error;
@@ -166,26 +228,36 @@ void rt_breath_init(struct rt_breath *breath)
 {
 	struct rt_policy policy = { 0 };
 
-	*breath = (struct rt_breath){ .checked_ns = rt_now_ns() };
+	*breath = (struct rt_breath){ .slept_ns = rt_now_ns() };
 	breath->enabled = rt_policy_read(0, &policy) == 0 && rt_policy_is_realtime(&policy);
 }
 
-void rt_breathe(struct rt_breath *breath)
+static bool rt_has_slept(struct rt_breath *breath)
 {
-	struct timespec pause = { .tv_nsec = RT_BREATH_NS };
 	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	if (usage.ru_nvcsw == breath->voluntary_switches)
+		return false;
+	breath->voluntary_switches = usage.ru_nvcsw;
+	breath->slept_ns = rt_now_ns();
+	return true;
+}
+
+void rt_breathe(struct rt_breath *breath, int fd)
+{
+	const struct timespec pause = { .tv_nsec = RT_BREATH_NS };
+	const struct timespec long_pause = { .tv_nsec = 2 * RT_BREATH_NS };
+	struct pollfd pollfd = { .fd = fd, .events = POLLIN };
 
 	if (!breath->enabled)
 		return;
-	int64_t now_ns = rt_now_ns();
-	if (now_ns - breath->checked_ns < RT_BREATH_INTERVAL_NS)
+	int64_t awake_ns = rt_now_ns() - breath->slept_ns;
+	if (awake_ns < RT_BREATH_INTERVAL_NS || rt_has_slept(breath))
 		return;
-	breath->checked_ns = now_ns;
-	getrusage(RUSAGE_THREAD, &usage);
-	if (usage.ru_nvcsw == breath->voluntary_switches) {
-		nanosleep(&pause, NULL);
-		breath->breaths++;
-		usage.ru_nvcsw++;
-	}
-	breath->voluntary_switches = usage.ru_nvcsw;
+	if (awake_ns < 2 * RT_BREATH_INTERVAL_NS)
+		ppoll(&pollfd, 1, &pause, NULL);
+	else
+		nanosleep(&long_pause, NULL);
+	breath->breaths += rt_has_slept(breath);
 }

@@ -43,24 +43,39 @@ bool rt_has_capability(int capability);
 /* One clause on why a real-time policy was refused and what helps, for a message. */
 void rt_explain_refusal(const struct rt_policy *policy, char *text, size_t size);
 
+/* To be called by a real-time thread when it begins: threads and processes that it makes do not inherit the policy, and
+ * its stack is there before it is needed. */
+void rt_thread_settle(void);
+
+/*
+ * Keeps all memory that the process has, and with CAP_IPC_LOCK also what it will have, in place: no page fault later.
+ * 0 or a negative errno; -E2BIG = it is more than a quarter of the machine's, which others need.
+ */
+int rt_lock_memory(void);
+
 /* Has the kernel send SIGXCPU to the process when a real-time thread ran for half a second without sleeping. */
 int rt_limit_busy_time(void);
 
 /* Gives up the real-time policy of every thread of the process for SCHED_OTHER. 0 or a negative errno. */
 int rt_demote(void);
 
+/* The longest that a real-time thread may spin: less than the time between two breaths. */
+#define RT_SPIN_US_MAX 5000u
+
 /*
- * A real-time thread that always finds more work never sleeps, and starves what else must run on its CPU. Called once a
- * burst, rt_breathe() notices that by the thread's switches and sleeps a millisecond of each hundred.
+ * A real-time thread that always finds more work never sleeps, and starves what else must run on its CPU. Of each second
+ * the kernel leaves 50 ms to the others, all at once if need be. Called once a burst, rt_breathe() gives them as much in
+ * small portions: it notices by the thread's switches that it did not sleep for 10 ms, and sleeps for 0.6 ms or until
+ * `fd` can be read. If that never lets it sleep, it does so regardless after 20 ms, for 1.2 ms.
  */
 struct rt_breath {
 	bool enabled;
-	int64_t checked_ns;
+	int64_t slept_ns; /* as far as is known */
 	long voluntary_switches;
 	uint64_t breaths;
 };
 
 void rt_breath_init(struct rt_breath *breath);
-void rt_breathe(struct rt_breath *breath);
+void rt_breathe(struct rt_breath *breath, int fd);
 
 #endif

@@ -100,6 +100,25 @@ static void stats_collect_usage(struct stats_usage *usage, const struct worker *
 	usage->known = tid && stats_read_stat(tid, usage) && stats_read_switches(tid, usage);
 }
 
+static struct stats_latency stats_read_latency(const struct histogram *histogram)
+{
+	return (struct stats_latency){
+		.p50_us = (double)histogram_quantile_ns(histogram, 0.5) / 1e3,
+		.p99_us = (double)histogram_quantile_ns(histogram, 0.99) / 1e3,
+		.p999_us = (double)histogram_quantile_ns(histogram, 0.999) / 1e3,
+		.max_us = (double)histogram_max_ns(histogram) / 1e3,
+	};
+}
+
+static void stats_collect_latency(struct stats_queue *queue, const struct worker_latency *latency)
+{
+	queue->latency_known = latency && histogram_count(&latency->verdict_call) > 0;
+	if (!queue->latency_known)
+		return;
+	queue->receive_to_verdict = stats_read_latency(&latency->receive_to_verdict);
+	queue->verdict_call = stats_read_latency(&latency->verdict_call);
+}
+
 void stats_collect(struct stats *stats, const struct worker workers[], double uptime_s)
 {
 	pid_t tid = worker_has_ended(&workers[0]) ? 0 : worker_tid(&workers[0]);
@@ -113,7 +132,10 @@ void stats_collect(struct stats *stats, const struct worker workers[], double up
 		struct nq_status status;
 		queue->queue = workers[i].number;
 		queue->cpu = workers[i].cpu;
+		queue->maxlen = nq_maxlen_granted(workers[i].queue);
+		queue->rcvbuf_bytes = nq_rcvbuf_granted(workers[i].queue);
 		nq_counters_read(workers[i].queue, &queue->counters);
+		stats_collect_latency(queue, workers[i].latency);
 		queue->kernel_known = nq_status_read(workers[i].queue, &status) == 0;
 		if (queue->kernel_known) {
 			queue->kernel_dropped = status.dropped;
@@ -135,6 +157,8 @@ static void stats_add(struct stats_queue *total, const struct stats_queue *queue
 	if (counters->max_packet_bytes > sum->max_packet_bytes)
 		sum->max_packet_bytes = counters->max_packet_bytes;
 	sum->receive_calls += counters->receive_calls;
+	sum->spin_calls += counters->spin_calls;
+	sum->spin_receives += counters->spin_receives;
 	sum->send_calls += counters->send_calls;
 	sum->overruns += counters->overruns;
 	sum->lost_ids += counters->lost_ids;
@@ -185,6 +209,21 @@ static void stats_put_real(json_t *object, const char *key, bool known, double v
 	json_object_set_new(object, key, known ? json_real(value) : json_null());
 }
 
+static json_t *stats_json_quantiles(const struct stats_latency *latency)
+{
+	return json_pack("{s:f, s:f, s:f, s:f}", "p50", latency->p50_us, "p99", latency->p99_us, "p999",
+			 latency->p999_us, "max", latency->max_us);
+}
+
+/* null if nobody asked, and in the total, since quantiles cannot be summed. */
+static json_t *stats_json_latency(const struct stats_queue *queue)
+{
+	if (!queue->latency_known)
+		return json_null();
+	return json_pack("{s:o, s:o}", "receive_to_verdict", stats_json_quantiles(&queue->receive_to_verdict),
+			 "verdict_call", stats_json_quantiles(&queue->verdict_call));
+}
+
 /* What a queue and the total have in common, in the documented order. */
 static void stats_put_counters(json_t *object, const struct stats_queue *queue, bool lengths_known)
 {
@@ -197,6 +236,8 @@ static void stats_put_counters(json_t *object, const struct stats_queue *queue, 
 	stats_put_integer(object, "truncated_packets", true, counters->truncated_packets);
 	stats_put_integer(object, "max_packet_bytes", lengths_known, counters->max_packet_bytes);
 	stats_put_integer(object, "receive_calls", true, counters->receive_calls);
+	stats_put_integer(object, "spin_calls", true, counters->spin_calls);
+	stats_put_integer(object, "spin_receives", true, counters->spin_receives);
 	stats_put_integer(object, "send_calls", true, counters->send_calls);
 	stats_put_integer(object, "overruns", true, counters->overruns);
 	stats_put_integer(object, "lost_ids", true, counters->lost_ids);
@@ -209,7 +250,7 @@ static void stats_put_counters(json_t *object, const struct stats_queue *queue, 
 	stats_put_integer(object, "minor_faults", usage->known, usage->minor_faults);
 	stats_put_integer(object, "voluntary_switches", usage->known, usage->voluntary_switches);
 	stats_put_integer(object, "involuntary_switches", usage->known, usage->involuntary_switches);
-	json_object_set_new(object, "latency_us", json_null()); /* not measured */
+	json_object_set_new(object, "latency_us", stats_json_latency(queue));
 }
 
 static json_t *stats_json_queues(const struct stats *stats, bool lengths_known)
@@ -221,6 +262,8 @@ static json_t *stats_json_queues(const struct stats *stats, bool lengths_known)
 		json_t *object = json_object();
 		stats_put_integer(object, "queue", true, queue->queue);
 		stats_put_integer(object, "cpu", queue->cpu != RT_CPU_ANY, (uint64_t)queue->cpu);
+		stats_put_integer(object, "maxlen", true, queue->maxlen);
+		stats_put_integer(object, "rcvbuf_bytes", true, queue->rcvbuf_bytes);
 		stats_put_counters(object, queue, lengths_known);
 		json_array_append_new(array, object);
 	}
@@ -249,6 +292,8 @@ static json_t *stats_json(const struct stats *stats)
 	json_object_set_new(root, "gso", json_boolean(options->config.flags & NQ_F_GSO));
 	json_object_set_new(root, "copy", json_string(options->copy));
 	json_object_set_new(root, "sched", stats_json_sched(stats));
+	stats_put_integer(root, "spin_us", true, options->config.spin_us);
+	json_object_set_new(root, "memory_locked", json_boolean(stats->memory_locked));
 	stats_put_integer(root, "lost", sum.kernel_known, stats_queue_lost(&sum));
 	json_object_set_new(root, "queues", stats_json_queues(stats, lengths_known));
 	stats_put_counters(total, &sum, lengths_known);
@@ -273,6 +318,18 @@ int stats_write_json(const struct stats *stats, FILE *file)
 
 /* ---- text ---- */
 
+const char *stats_describe_sched(const struct stats *stats, char text[STATS_SCHED_BYTES])
+{
+	const char *name = rt_policy_name(stats->sched.policy);
+
+	if (!stats->sched_known || !name)
+		return "unknown";
+	if (!rt_policy_is_realtime(&stats->sched))
+		return name;
+	snprintf(text, STATS_SCHED_BYTES, "%s:%d", name, stats->sched.priority);
+	return text;
+}
+
 void stats_log_rates(const struct stats *stats, const struct stats *before)
 {
 	struct stats_queue now = stats_total(stats);
@@ -281,14 +338,16 @@ void stats_log_rates(const struct stats *stats, const struct stats *before)
 	uint64_t packets = now.counters.packets - then.counters.packets;
 	uint64_t bytes = now.counters.bytes - then.counters.bytes;
 	char volume[96] = "";
+	char sched[STATS_SCHED_BYTES];
 
 	if (seconds <= 0)
 		return;
 	if (stats->options->config.copy_bytes != NQ_COPY_META)
 		snprintf(volume, sizeof(volume), ", %.3f Gbit/s, %.0f bytes a packet",
 			 (double)bytes * 8 / seconds / 1e9, packets ? (double)bytes / (double)packets : 0);
-	log_line("%.1f s: %.0f packets/s%s, %" PRIu64 " lost", stats->uptime_s, (double)packets / seconds, volume,
-		 stats_queue_lost(&now) - stats_queue_lost(&then));
+	log_line("%.1f s: %.0f packets/s%s, %" PRIu64 " lost, scheduling %s", stats->uptime_s,
+		 (double)packets / seconds, volume, stats_queue_lost(&now) - stats_queue_lost(&then),
+		 stats_describe_sched(stats, sched));
 }
 
 static void stats_log_queue(const struct stats_queue *queue)
@@ -309,6 +368,10 @@ static void stats_log_queue(const struct stats_queue *queue)
 
 void stats_log_summary(const struct stats *stats)
 {
+	char sched[STATS_SCHED_BYTES];
+
+	log_line("scheduling %s, spin %u us, memory %s", stats_describe_sched(stats, sched),
+		 stats->options->config.spin_us, stats->memory_locked ? "locked" : "not locked");
 	for (unsigned int i = 0; i < stats->count; i++)
 		stats_log_queue(&stats->queues[i]);
 }

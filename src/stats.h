@@ -22,14 +22,26 @@ struct stats_usage {
 	uint64_t involuntary_switches;
 };
 
+struct stats_latency {
+	double p50_us;
+	double p99_us;
+	double p999_us;
+	double max_us;
+};
+
 struct stats_queue {
 	uint16_t queue;
 	int cpu; /* RT_CPU_ANY = not pinned */
 	struct nq_counters counters;
+	uint32_t maxlen;
+	uint32_t rcvbuf_bytes; /* as the kernel counts */
 	bool kernel_known;
 	uint64_t kernel_dropped;
 	uint64_t kernel_user_dropped;
 	struct stats_usage usage;
+	bool latency_known;
+	struct stats_latency receive_to_verdict;
+	struct stats_latency verdict_call;
 };
 
 struct stats {
@@ -37,6 +49,7 @@ struct stats {
 	const struct options *options;
 	bool sched_known;
 	struct rt_policy sched; /* in force, as read from the first worker's thread */
+	bool memory_locked;
 	unsigned int count;
 	struct stats_queue *queues;
 };
@@ -55,10 +68,15 @@ uint64_t stats_lost(const struct stats *stats);
 /* One JSON object and a newline, flushed. 0 or a negative errno. */
 int stats_write_json(const struct stats *stats, FILE *file);
 
+#define STATS_SCHED_BYTES 32
+
+/* The policy in force as --sched takes it, "rr:99"; "unknown" if it could not be read. */
+const char *stats_describe_sched(const struct stats *stats, char text[STATS_SCHED_BYTES]);
+
 /* The line of --interval: what changed since `before`. */
 void stats_log_rates(const struct stats *stats, const struct stats *before);
 
-/* The last lines: one a queue. */
+/* The last lines: one a queue, and the policy that was in force. */
 void stats_log_summary(const struct stats *stats);
 
 #endif

@@ -12,6 +12,14 @@
 #include <time.h>
 #include <unistd.h>
 
+static int64_t worker_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 /* Holds a burst from now on; packets behind it wait in the kernel. */
 static void worker_delay(uint32_t delay_us)
 {
@@ -30,6 +38,19 @@ static void worker_delay(uint32_t delay_us)
 		;
 }
 
+static int worker_reply(struct worker *worker, unsigned int count, int64_t received_ns)
+{
+	if (!worker->latency)
+		return nq_reply(worker->queue, worker->packets, count);
+
+	int64_t called_ns = worker_now_ns();
+	int error = nq_reply(worker->queue, worker->packets, count);
+	int64_t done_ns = worker_now_ns();
+	histogram_add(&worker->latency->verdict_call, (uint64_t)(done_ns - called_ns), 1);
+	histogram_add(&worker->latency->receive_to_verdict, (uint64_t)(done_ns - received_ns), count);
+	return error;
+}
+
 static int worker_serve(struct worker *worker)
 {
 	struct rt_breath breath;
@@ -41,12 +62,13 @@ static int worker_serve(struct worker *worker)
 			return count == -ESHUTDOWN ? 0 : count;
 		if (count == 0)
 			continue;
+		int64_t received_ns = worker->latency ? worker_now_ns() : 0;
 		worker_delay(worker->delay_us);
 		worker->processor->process(worker->context, worker->packets, (unsigned int)count);
-		int error = nq_reply(worker->queue, worker->packets, (unsigned int)count);
+		int error = worker_reply(worker, (unsigned int)count, received_ns);
 		if (error)
 			return error;
-		rt_breathe(&breath);
+		rt_breathe(&breath, nq_socket(worker->queue));
 	}
 }
 
@@ -54,6 +76,7 @@ static void *worker_run(void *argument)
 {
 	struct worker *worker = argument;
 
+	rt_thread_settle();
 	__atomic_store_n(&worker->tid, gettid(), __ATOMIC_RELEASE);
 	worker->result = worker_serve(worker);
 	getrusage(RUSAGE_THREAD, &worker->usage);
@@ -92,7 +115,9 @@ int worker_open(struct worker *worker, const struct options *options, unsigned i
 		.processor = options->trace ? &processor_trace : &processor_noop,
 	};
 	worker->packets = calloc(config.burst, sizeof(*worker->packets));
-	if (!worker->packets)
+	if (options->latency)
+		worker->latency = calloc(1, sizeof(*worker->latency));
+	if (!worker->packets || (options->latency && !worker->latency))
 		return -ENOMEM;
 	if (worker->processor->open) {
 		int error = worker->processor->open(worker->number, &worker->context);
@@ -128,6 +153,7 @@ void worker_close(struct worker *worker)
 	nq_close(worker->queue);
 	if (worker->context)
 		worker->processor->close(worker->context);
+	free(worker->latency);
 	free(worker->packets);
 	*worker = (struct worker){ 0 };
 }

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <sys/resource.h>
 
+#include "histogram.h"
 #include "nq.h"
 #include "options.h"
 #include "processor.h"
@@ -15,6 +16,12 @@
 
 /* Sent to the process, where main() waits, when a worker has ended. */
 #define WORKER_SIGNAL_ENDED SIGUSR2
+
+/* How long packets stay with us. */
+struct worker_latency {
+	struct histogram receive_to_verdict; /* of each packet: until its verdict's system call is done */
+	struct histogram verdict_call;	     /* of each system call that sends verdicts */
+};
 
 struct worker {
 	uint16_t number; /* of the queue */
@@ -26,6 +33,7 @@ struct worker {
 	void *context; /* the processor's */
 	struct nq_queue *queue;
 	struct nq_packet *packets;
+	struct worker_latency *latency; /* NULL = not measured */
 	pthread_t thread;
 	bool started;
 	pid_t tid;	     /* atomic; 0 until the thread runs */

@@ -27,34 +27,42 @@ void nq_config_init(struct nq_config *config, uint16_t queue)
 		.queue = queue,
 		.flags = NQ_F_GSO,
 		.copy_bytes = NQ_COPY_FULL,
-		.maxlen = NQ_MAXLEN_DEFAULT,
+		.maxlen = NQ_MAXLEN_BY_SIZE,
 		.rcvbuf_bytes = NQ_RCVBUF_BY_SIZE,
 		.burst = NQ_BURST_DEFAULT,
 	};
 }
 
-uint32_t nq_rcvbuf_bytes(uint32_t maxlen, uint32_t copy_bytes)
+/* In between, the allocator rounds payload and headers up to a power of two, so at most doubles them. */
+static uint64_t config_charge_bytes(uint32_t copy_bytes)
 {
-	/* In between, the allocator rounds payload and headers up to a power of two, so at most doubles them. */
 	uint64_t charge = CONFIG_CHARGE_SHORT_BYTES;
+
 	if (copy_bytes > CONFIG_SHORT_BYTES)
 		charge = 2 * (CONFIG_CHARGE_SHORT_BYTES + (uint64_t)copy_bytes);
-	if (charge > CONFIG_CHARGE_FULL_BYTES)
-		charge = CONFIG_CHARGE_FULL_BYTES;
+	return charge < CONFIG_CHARGE_FULL_BYTES ? charge : CONFIG_CHARGE_FULL_BYTES;
+}
 
-	uint64_t bytes = (charge * maxlen + 1) / 2;
+uint32_t nq_rcvbuf_bytes(uint32_t maxlen, uint32_t copy_bytes)
+{
+	uint64_t bytes = (config_charge_bytes(copy_bytes) * maxlen + 1) / 2;
+
 	return bytes > INT32_MAX ? INT32_MAX : (uint32_t)bytes;
+}
+
+uint32_t nq_maxlen_fitting(uint32_t rcvbuf_bytes, uint32_t copy_bytes)
+{
+	uint64_t packets = 2 * (uint64_t)rcvbuf_bytes / config_charge_bytes(copy_bytes);
+
+	return packets ? (uint32_t)packets : 1;
 }
 
 int nq_config_validate(const struct nq_config *config)
 {
 	/* The kernel would take a copy range beyond its maximum for the maximum; we say what is meant. */
-	if (config->copy_bytes > NQ_COPY_FULL || config->maxlen == 0 || config->rcvbuf_bytes > INT32_MAX)
+	if (config->copy_bytes > NQ_COPY_FULL || config->rcvbuf_bytes > INT32_MAX)
 		return -EINVAL;
-	if (config->burst == 0 || config->burst > NQ_BURST_MAX)
-		return -EINVAL;
-	/* libnetfilter_queue takes a security context for a malformed attribute, and does not get to the payload. */
-	if (config->flags & NFQA_CFG_F_SECCTX)
+	if (config->burst == 0 || config->burst > NQ_BURST_MAX || config->spin_us > NQ_SPIN_US_MAX)
 		return -EINVAL;
 	return 0;
 }

@@ -3,17 +3,19 @@
 #ifndef NQ_INTERNAL_H
 #define NQ_INTERNAL_H
 
+#include <arpa/inet.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netlink.h>
 #include <stddef.h>
 
 #include "nq.h"
 
-struct nlmsghdr;
-struct mnl_socket;
+struct mmsghdr;
 
 /* What a message needs beside the payload: headers and every attribute that a queue can send, with room to spare. */
 #define NQ_MESSAGE_OVERHEAD 2048u
 
-/* A verdict with a mark: nlmsghdr 16, nfgenmsg 4, verdict attribute 12, mark attribute 8. */
+/* A verdict with a mark. */
 #define NQ_VERDICT_BYTES_MAX 40u
 
 /* Room for any of our configuration messages. */
@@ -40,14 +42,40 @@ struct nq_answer {
 
 /*
  * Reads one datagram of `bytes` bytes, which holds one message: fills in *packet or *answer, as the return value says.
- * `truncated` says that the datagram was longer than the buffer: the id of its packet is still found, because the
- * kernel puts it first. The buffer must reach to the next multiple of four, up to which libmnl may look at bytes behind
- * the datagram; none of them is ever taken for content.
+ * `flags` are recvmsg()'s: with MSG_TRUNC the datagram was longer than the buffer, and the id of its packet is still
+ * found, because the kernel puts it first.
  */
-enum nq_message nq_message_parse(void *datagram, size_t bytes, bool truncated, struct nq_packet *packet,
+enum nq_message nq_message_parse(void *datagram, size_t bytes, int flags, struct nq_packet *packet,
 				 struct nq_answer *answer);
 
-/* verdict.c: builds one verdict at `buffer`, which must be aligned to 4; returns its length, a multiple of 4. */
+/* What is no packet. */
+typedef void nq_notice_fn(void *context, enum nq_message kind, const struct nq_answer *answer);
+
+/* Reads what recvmmsg() has received: packets into packets[], whose number is returned, all else goes to `notice`. */
+unsigned int nq_burst_parse(const struct mmsghdr messages[], unsigned int received, struct nq_packet packets[],
+			    nq_notice_fn *notice, void *context);
+
+/* verdict.c */
+
+/* A verdict as it lies in the message, without a mark. Everything in it is a multiple of four bytes long. */
+struct nq_verdict {
+	struct nlmsghdr nlh;
+	struct nfgenmsg nfg;
+	struct nlattr attr;
+	struct nfqnl_msg_verdict_hdr verdict;
+};
+
+/* A verdict of this queue that lacks only the packet. */
+void nq_verdict_init(struct nq_verdict *verdict, uint16_t queue);
+
+/* Completes such a verdict. */
+static inline void nq_verdict_set(struct nq_verdict *verdict, const struct nq_packet *packet)
+{
+	verdict->verdict.verdict = htonl(packet->verdict);
+	verdict->verdict.id = htonl(packet->id);
+}
+
+/* Builds one that carries the packet's mark if it is to be set; returns its length, a multiple of 4. */
 size_t nq_verdict_put(char buffer[NQ_VERDICT_BYTES_MAX], uint16_t queue, const struct nq_packet *packet);
 
 /* status.c */

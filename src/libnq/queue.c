@@ -4,12 +4,18 @@
  *
  * Theory of operation
  *
- *   nq_open() allocates everything. Slot i of a receive holds one datagram: a recvmmsg() header, an iovec, a sender's
- *   address and buffer i. nq_receive() takes what is there in one recvmmsg() and turns the datagrams into packets whose
- *   payload stays in the slots; nq_reply() lays the verdicts one behind the other and sends them in one sendmsg().
+ *   nq_open() allocates everything. Datagram i of a receive lands in buffer i. nq_receive() takes what is there in one
+ *   recvmmsg() and turns the datagrams into packets whose payload stays in the buffers; nq_reply() lays the verdicts one
+ *   behind the other and sends them in one sendto(). Each receive begins with buffer 0 again: the usual one or two
+ *   datagrams find it in the cache, however large a burst may be.
  *
- *   Every message is sent with the kernel's address: then only the sender's capability counts, whoever opened the
- *   socket.
+ *   The socket is connected to the kernel, which then lets nobody else send to it. Every message is sent with the
+ *   kernel's address all the same: then only the sender's capability counts, whoever opened the socket.
+ *
+ *   With spin_us the thread asks again and again for that long before it sleeps. That saves the wake-up, which the
+ *   kernel does while it holds the lock of the queue. It pays only if packets come from another CPU meanwhile: where the
+ *   thread keeps its own sender from running, all spinning is in vain. So that a thread that finds nothing a few times
+ *   in a row sleeps at once for the next times, ever more of them.
  *
  *   Ids are consecutive, so a gap is the number of packets that the kernel queued and could not hand over.
  *
@@ -24,16 +30,16 @@
 #include <string.h>
 #include <sys/capability.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
 
 #define QUEUE_ANSWER_TIMEOUT_MS 2000
 
-struct queue_slot {
-	struct sockaddr_nl sender;
-	struct iovec iovec;
-};
+/* After so many spins in vain the next are left out: 1, 2, 4, ... */
+#define QUEUE_SPINS_IN_VAIN	 4u
+#define QUEUE_SPINS_LEFT_OUT_MAX 64u
 
 struct nq_queue {
 	struct mnl_socket *socket;
@@ -42,20 +48,34 @@ struct nq_queue {
 	uint16_t number;
 	unsigned int burst;
 	uint32_t copy_bytes;
+	uint32_t maxlen;
 	uint32_t rcvbuf_granted;
 	uint32_t last_id;
-	bool stopping; /* set by any thread, atomically */
-	int end;       /* 0, or what nq_receive() returns from now on */
+	int64_t spin_ns;
+	unsigned int spins_left_out; /* at the last time */
+	unsigned int spins_to_leave_out;
+	unsigned int spins_in_vain; /* in a row */
+	bool stopping;		    /* set by any thread, atomically */
+	int end;		    /* 0, or what nq_receive() returns from now on */
 	struct nq_counters counters;
 	struct mmsghdr *messages;
-	struct queue_slot *slots;
+	struct iovec *iovecs;
 	char *buffers;
-	char *verdicts;
+	struct nq_verdict *verdicts; /* complete but for the packets */
+	unsigned int verdicts_prepared;
+	char *marked_verdicts;
 };
 
 static const struct sockaddr_nl queue_kernel_address = { .nl_family = AF_NETLINK };
 
 /* ---- open and close ---- */
+
+/* As many as a burst at once; more only for a caller who holds packets, so that thousands of queues stay small. */
+static void queue_prepare_verdicts(struct nq_queue *queue, unsigned int count)
+{
+	for (; queue->verdicts_prepared < count; queue->verdicts_prepared++)
+		nq_verdict_init(&queue->verdicts[queue->verdicts_prepared], queue->number);
+}
 
 static int queue_allocate(struct nq_queue *queue)
 {
@@ -63,22 +83,18 @@ static int queue_allocate(struct nq_queue *queue)
 	buffer_bytes -= buffer_bytes % 64; /* each buffer begins a cache line */
 
 	queue->messages = calloc(queue->burst, sizeof(*queue->messages));
-	queue->slots = calloc(queue->burst, sizeof(*queue->slots));
+	queue->iovecs = calloc(queue->burst, sizeof(*queue->iovecs));
 	queue->buffers = aligned_alloc(64, queue->burst * buffer_bytes);
-	queue->verdicts = malloc((size_t)NQ_BURST_MAX * NQ_VERDICT_BYTES_MAX);
-	if (!queue->messages || !queue->slots || !queue->buffers || !queue->verdicts)
+	queue->verdicts = calloc(NQ_BURST_MAX, sizeof(*queue->verdicts));
+	queue->marked_verdicts = malloc((size_t)NQ_BURST_MAX * NQ_VERDICT_BYTES_MAX);
+	if (!queue->messages || !queue->iovecs || !queue->buffers || !queue->verdicts || !queue->marked_verdicts)
 		return -ENOMEM;
 
 	for (unsigned int i = 0; i < queue->burst; i++) {
-		struct queue_slot *slot = &queue->slots[i];
-		slot->iovec = (struct iovec){ queue->buffers + i * buffer_bytes, buffer_bytes };
-		queue->messages[i].msg_hdr = (struct msghdr){
-			.msg_name = &slot->sender,
-			.msg_namelen = sizeof(slot->sender),
-			.msg_iov = &slot->iovec,
-			.msg_iovlen = 1,
-		};
+		queue->iovecs[i] = (struct iovec){ queue->buffers + i * buffer_bytes, buffer_bytes };
+		queue->messages[i].msg_hdr = (struct msghdr){ .msg_iov = &queue->iovecs[i], .msg_iovlen = 1 };
 	}
+	queue_prepare_verdicts(queue, queue->burst);
 	return 0;
 }
 
@@ -92,25 +108,49 @@ static int queue_open_socket(struct nq_queue *queue)
 	queue->fd = mnl_socket_get_fd(queue->socket);
 	if (mnl_socket_bind(queue->socket, 0, MNL_SOCKET_AUTOPID) < 0)
 		return -errno;
+	if (connect(queue->fd, (const struct sockaddr *)&queue_kernel_address, sizeof(queue_kernel_address)) < 0)
+		return -errno;
 	/* Optional: refused verdicts come back without their own bytes, which leaves more room for packets. */
 	mnl_socket_setsockopt(queue->socket, NETLINK_CAP_ACK, &one, sizeof(one));
 	return 0;
 }
 
-static int queue_size_rcvbuf(struct nq_queue *queue, const struct nq_config *config)
+static int queue_ask_rcvbuf(struct nq_queue *queue, uint32_t bytes)
 {
-	int wanted = (int)config->rcvbuf_bytes;
+	int wanted = (int)bytes;
 	int granted;
 	socklen_t length = sizeof(granted);
 
-	if (config->rcvbuf_bytes == NQ_RCVBUF_BY_SIZE)
-		wanted = (int)nq_rcvbuf_bytes(config->maxlen, config->copy_bytes);
 	if (setsockopt(queue->fd, SOL_SOCKET, SO_RCVBUFFORCE, &wanted, sizeof(wanted)) < 0 &&
 	    setsockopt(queue->fd, SOL_SOCKET, SO_RCVBUF, &wanted, sizeof(wanted)) < 0)
 		return -errno;
 	if (getsockopt(queue->fd, SOL_SOCKET, SO_RCVBUF, &granted, &length) < 0)
 		return -errno;
 	queue->rcvbuf_granted = (uint32_t)granted;
+	return 0;
+}
+
+/*
+ * Buffer and length of the queue follow from each other; who asks for both gets both.
+ *
+ * A length that not even the smallest messages could reach within the buffer is lowered. What the largest would need is
+ * no reason to lower it: small packets that fit would be dropped.
+ */
+static int queue_size(struct nq_queue *queue, const struct nq_config *config)
+{
+	uint32_t length = config->maxlen ? config->maxlen : NQ_MAXLEN_DEFAULT;
+	uint32_t bytes = config->rcvbuf_bytes ? config->rcvbuf_bytes : nq_rcvbuf_bytes(length, config->copy_bytes);
+	int error = queue_ask_rcvbuf(queue, bytes);
+
+	if (error)
+		return error;
+	uint32_t granted = queue->rcvbuf_granted / 2;
+	uint32_t fitting = UINT32_MAX;
+	if (config->maxlen == NQ_MAXLEN_BY_SIZE && config->rcvbuf_bytes)
+		fitting = nq_maxlen_fitting(granted, config->copy_bytes);
+	else if (!config->rcvbuf_bytes && granted < bytes)
+		fitting = nq_maxlen_fitting(granted, NQ_COPY_META);
+	queue->maxlen = length < fitting ? length : fitting;
 	return 0;
 }
 
@@ -144,7 +184,7 @@ static int queue_await_bound(struct nq_queue *queue)
 	ssize_t bytes = recv(queue->fd, head, sizeof(head), MSG_PEEK | MSG_DONTWAIT);
 	if (bytes < 0)
 		return errno == ENOBUFS ? 0 : -errno; /* overrun by packets: bound */
-	if (nq_message_parse(head, (size_t)bytes, true, &packet, &answer) != NQ_MESSAGE_ANSWER)
+	if (nq_message_parse(head, (size_t)bytes, MSG_TRUNC, &packet, &answer) != NQ_MESSAGE_ANSWER)
 		return 0;
 	if (recv(queue->fd, head, sizeof(head), MSG_DONTWAIT) < 0)
 		return -errno;
@@ -193,8 +233,10 @@ static int queue_verify(const struct nq_queue *queue)
 static int queue_bind(struct nq_queue *queue, const struct nq_config *config)
 {
 	_Alignas(struct nlmsghdr) char message[NQ_CONFIG_BYTES_MAX];
+	struct nq_config sized = *config;
 
-	int error = queue_send(queue, message, nq_config_put_bind(message, config));
+	sized.maxlen = queue->maxlen;
+	int error = queue_send(queue, message, nq_config_put_bind(message, &sized));
 	if (!error)
 		error = queue_await_bound(queue);
 	/* Only now: the message may have made the kernel load the module that provides the file. */
@@ -214,13 +256,14 @@ int nq_open(struct nq_queue **queue, const struct nq_config *config)
 	opened->number = config->queue;
 	opened->burst = config->burst;
 	opened->copy_bytes = config->copy_bytes;
+	opened->spin_ns = (int64_t)config->spin_us * 1000;
 	opened->status_fd = -EBADF;
 
 	error = queue_allocate(opened);
 	if (!error)
 		error = queue_open_socket(opened);
 	if (!error)
-		error = queue_size_rcvbuf(opened, config);
+		error = queue_size(opened, config);
 	if (!error)
 		error = queue_bind(opened, config);
 	if (error) {
@@ -239,31 +282,41 @@ void nq_close(struct nq_queue *queue)
 		mnl_socket_close(queue->socket); /* which unbinds */
 	if (queue->status_fd >= 0)
 		close(queue->status_fd);
+	free(queue->marked_verdicts);
 	free(queue->verdicts);
 	free(queue->buffers);
-	free(queue->slots);
+	free(queue->iovecs);
 	free(queue->messages);
 	free(queue);
 }
 
 /* ---- receive ---- */
 
-static void queue_count_packet(struct nq_queue *queue, const struct nq_packet *packet)
+static void queue_count_packets(struct nq_queue *queue, const struct nq_packet packets[], unsigned int count)
 {
 	struct nq_counters *counters = &queue->counters;
-	uint32_t gap = packet->id - queue->last_id - 1;
+	uint64_t bytes = 0, gso = 0, truncated = 0;
+	uint64_t greatest = counters->max_packet_bytes;
 
-	queue->last_id = packet->id;
-	if (gap && gap <= INT32_MAX) /* ids only grow: a larger difference would be a step back */
-		nq_count(&counters->lost_ids, gap);
-	nq_count(&counters->packets, 1);
-	nq_count(&counters->bytes, packet->length_bytes);
-	if (packet->skb_info & NFQA_SKB_GSO)
-		nq_count(&counters->gso_packets, 1);
-	if (packet->length_bytes > packet->payload_bytes)
-		nq_count(&counters->truncated_packets, 1);
-	if (packet->length_bytes > counters->max_packet_bytes)
-		nq_count(&counters->max_packet_bytes, packet->length_bytes - counters->max_packet_bytes);
+	if (count == 0)
+		return;
+	for (unsigned int i = 0; i < count; i++) {
+		const struct nq_packet *packet = &packets[i];
+		bytes += packet->length_bytes;
+		gso += (packet->skb_info & NFQA_SKB_GSO) != 0;
+		truncated += packet->length_bytes > packet->payload_bytes;
+		if (packet->length_bytes > greatest)
+			greatest = packet->length_bytes;
+	}
+	uint32_t missing = packets[count - 1].id - queue->last_id - count;
+	queue->last_id = packets[count - 1].id;
+	if (missing <= INT32_MAX) /* ids only grow: a larger difference would be a step back */
+		nq_count(&counters->lost_ids, missing);
+	nq_count(&counters->packets, count);
+	nq_count(&counters->bytes, bytes);
+	nq_count(&counters->gso_packets, gso);
+	nq_count(&counters->truncated_packets, truncated);
+	nq_count(&counters->max_packet_bytes, greatest - counters->max_packet_bytes);
 }
 
 static void queue_take_answer(struct nq_queue *queue, const struct nq_answer *answer)
@@ -280,31 +333,14 @@ static void queue_take_answer(struct nq_queue *queue, const struct nq_answer *an
 	}
 }
 
-static bool queue_take_datagram(struct nq_queue *queue, struct mmsghdr *message, struct nq_packet *packet)
+static void queue_take_notice(void *context, enum nq_message kind, const struct nq_answer *answer)
 {
-	const struct sockaddr_nl *sender = message->msg_hdr.msg_name;
-	bool truncated = message->msg_hdr.msg_flags & MSG_TRUNC;
-	struct nq_answer answer;
+	struct nq_queue *queue = context;
 
-	/* Only a privileged process could send us something, but what it sends is no packet of the kernel's. */
-	if (message->msg_hdr.msg_namelen != sizeof(*sender) || sender->nl_pid != 0) {
+	if (kind == NQ_MESSAGE_ANSWER)
+		queue_take_answer(queue, answer);
+	else if (kind == NQ_MESSAGE_MALFORMED)
 		nq_count(&queue->counters.malformed, 1);
-		return false;
-	}
-	switch (nq_message_parse(message->msg_hdr.msg_iov->iov_base, message->msg_len, truncated, packet, &answer)) {
-	case NQ_MESSAGE_PACKET:
-		queue_count_packet(queue, packet);
-		return true;
-	case NQ_MESSAGE_ANSWER:
-		queue_take_answer(queue, &answer);
-		return false;
-	case NQ_MESSAGE_MALFORMED:
-		nq_count(&queue->counters.malformed, 1);
-		return false;
-	case NQ_MESSAGE_OTHER:
-		return false;
-	}
-	return false;
 }
 
 /* An error of the receiving call itself. */
@@ -319,48 +355,141 @@ static int queue_take_failure(struct nq_queue *queue, int error)
 	return __atomic_load_n(&queue->stopping, __ATOMIC_RELAXED) ? nq_stop(queue) : 0;
 }
 
+static int64_t queue_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static bool queue_may_spin(struct nq_queue *queue)
+{
+	if (!queue->spin_ns)
+		return false;
+	if (!queue->spins_to_leave_out)
+		return true;
+	queue->spins_to_leave_out--;
+	return false;
+}
+
+static void queue_take_spin_in_vain(struct nq_queue *queue)
+{
+	if (++queue->spins_in_vain < QUEUE_SPINS_IN_VAIN)
+		return;
+	queue->spins_left_out = queue->spins_left_out ? 2 * queue->spins_left_out : 1;
+	if (queue->spins_left_out > QUEUE_SPINS_LEFT_OUT_MAX)
+		queue->spins_left_out = QUEUE_SPINS_LEFT_OUT_MAX;
+	queue->spins_to_leave_out = queue->spins_left_out;
+}
+
+/* Asks until there is something or the time is over. As recvmmsg(); EAGAIN if there was nothing. */
+static int queue_spin(struct nq_queue *queue, unsigned int most)
+{
+	int64_t end_ns = 0;
+
+	for (;;) {
+		int received = recvmmsg(queue->fd, queue->messages, most, MSG_DONTWAIT, NULL);
+		if (received >= 0) {
+			nq_count(&queue->counters.spin_receives, 1);
+			queue->spins_in_vain = queue->spins_left_out = 0;
+			return received;
+		}
+		if (errno != EAGAIN)
+			return received;
+		nq_count(&queue->counters.spin_calls, 1);
+		int64_t now_ns = queue_now_ns();
+		if (!end_ns)
+			end_ns = now_ns + queue->spin_ns;
+		if (now_ns >= end_ns)
+			break;
+	}
+	queue_take_spin_in_vain(queue);
+	errno = EAGAIN;
+	return -1;
+}
+
+static int queue_await_datagrams(struct nq_queue *queue, unsigned int most)
+{
+	int received = -1;
+
+	nq_count(&queue->counters.receive_calls, 1);
+	if (queue_may_spin(queue)) {
+		received = queue_spin(queue, most);
+		if (received >= 0 || errno != EAGAIN)
+			return received;
+	}
+	return recvmmsg(queue->fd, queue->messages, most, MSG_WAITFORONE, NULL);
+}
+
 int nq_receive(struct nq_queue *queue, struct nq_packet packets[], unsigned int capacity)
 {
 	unsigned int most = capacity < queue->burst ? capacity : queue->burst;
-	unsigned int count = 0;
 
 	if (queue->end)
 		return queue->end;
-	int received = recvmmsg(queue->fd, queue->messages, most, MSG_WAITFORONE, NULL);
-	nq_count(&queue->counters.receive_calls, 1);
+	int received = queue_await_datagrams(queue, most);
 	if (received < 0)
 		return queue_take_failure(queue, errno);
-
-	for (int i = 0; i < received; i++) {
-		struct mmsghdr *message = &queue->messages[i];
-		if (queue_take_datagram(queue, message, &packets[count]))
-			count++;
-		message->msg_hdr.msg_namelen = sizeof(struct sockaddr_nl);
-	}
+	unsigned int count = nq_burst_parse(queue->messages, (unsigned int)received, packets, queue_take_notice, queue);
+	queue_count_packets(queue, packets, count);
 	return count ? (int)count : queue->end;
 }
 
 /* ---- reply ---- */
 
+/* Lays out verdicts without marks; returns their length, or SIZE_MAX if one of them has a mark. */
+static size_t queue_lay_plain(struct nq_queue *queue, const struct nq_packet packets[], unsigned int count)
+{
+	struct nq_verdict *verdict = queue->verdicts;
+
+	queue_prepare_verdicts(queue, count);
+	for (unsigned int i = 0; i < count; i++) {
+		if (packets[i].verdict == NQ_HOLD)
+			continue;
+		if (packets[i].set_mark)
+			return SIZE_MAX;
+		nq_verdict_set(verdict++, &packets[i]);
+	}
+	return (size_t)((char *)verdict - (char *)queue->verdicts);
+}
+
+static size_t queue_lay_marked(struct nq_queue *queue, const struct nq_packet packets[], unsigned int count)
+{
+	size_t bytes = 0;
+
+	for (unsigned int i = 0; i < count; i++)
+		if (packets[i].verdict != NQ_HOLD)
+			bytes += nq_verdict_put(queue->marked_verdicts + bytes, queue->number, &packets[i]);
+	return bytes;
+}
+
+static int queue_reply_part(struct nq_queue *queue, const struct nq_packet packets[], unsigned int count)
+{
+	const void *message = queue->verdicts;
+	size_t bytes = queue_lay_plain(queue, packets, count);
+
+	if (bytes == SIZE_MAX) {
+		message = queue->marked_verdicts;
+		bytes = queue_lay_marked(queue, packets, count);
+	}
+	if (bytes == 0)
+		return 0;
+	nq_count(&queue->counters.send_calls, 1);
+	return queue_send(queue, message, bytes);
+}
+
 int nq_reply(struct nq_queue *queue, const struct nq_packet packets[], unsigned int count)
 {
-	unsigned int done = 0;
+	int error = 0;
 
-	while (done < count) {
-		unsigned int until = count - done > NQ_BURST_MAX ? done + NQ_BURST_MAX : count;
-		size_t bytes = 0;
-
-		for (; done < until; done++)
-			if (packets[done].verdict != NQ_HOLD)
-				bytes += nq_verdict_put(queue->verdicts + bytes, queue->number, &packets[done]);
-		if (bytes == 0)
-			continue;
-		nq_count(&queue->counters.send_calls, 1);
-		int error = queue_send(queue, queue->verdicts, bytes);
-		if (error)
-			return error;
+	while (count > 0 && !error) {
+		unsigned int part = count < NQ_BURST_MAX ? count : NQ_BURST_MAX;
+		error = queue_reply_part(queue, packets, part);
+		packets += part;
+		count -= part;
 	}
-	return 0;
+	return error;
 }
 
 int nq_run(struct nq_queue *queue, nq_process_fn *process, void *context)
@@ -401,6 +530,8 @@ void nq_counters_read(const struct nq_queue *queue, struct nq_counters *counters
 		.truncated_packets = __atomic_load_n(&from->truncated_packets, __ATOMIC_RELAXED),
 		.max_packet_bytes = __atomic_load_n(&from->max_packet_bytes, __ATOMIC_RELAXED),
 		.receive_calls = __atomic_load_n(&from->receive_calls, __ATOMIC_RELAXED),
+		.spin_calls = __atomic_load_n(&from->spin_calls, __ATOMIC_RELAXED),
+		.spin_receives = __atomic_load_n(&from->spin_receives, __ATOMIC_RELAXED),
 		.send_calls = __atomic_load_n(&from->send_calls, __ATOMIC_RELAXED),
 		.overruns = __atomic_load_n(&from->overruns, __ATOMIC_RELAXED),
 		.lost_ids = __atomic_load_n(&from->lost_ids, __ATOMIC_RELAXED),
@@ -425,4 +556,9 @@ int nq_socket(const struct nq_queue *queue)
 uint32_t nq_rcvbuf_granted(const struct nq_queue *queue)
 {
 	return queue->rcvbuf_granted;
+}
+
+uint32_t nq_maxlen_granted(const struct nq_queue *queue)
+{
+	return queue->maxlen;
 }

@@ -11,7 +11,7 @@ struct outcome {
 	struct nq_status status;
 };
 
-static struct outcome overload(uint32_t rcvbuf_bytes, uint32_t flags, size_t bytes)
+static struct outcome overload(uint32_t rcvbuf_bytes, uint32_t maxlen, uint32_t flags, size_t bytes)
 {
 	struct outcome outcome = { 0 };
 	struct nq_packet packets[16];
@@ -20,6 +20,7 @@ static struct outcome overload(uint32_t rcvbuf_bytes, uint32_t flags, size_t byt
 	nq_config_init(&config, 0);
 	config.flags |= flags;
 	config.rcvbuf_bytes = rcvbuf_bytes;
+	config.maxlen = maxlen;
 	struct nq_queue *queue = kernel_open_queue(&config);
 	int receiver = kernel_open_receiver();
 
@@ -48,21 +49,26 @@ int main(void)
 	struct outcome outcome;
 
 	kernel_start();
-	outcome = overload(4096, 0, 100);
+	outcome = overload(4096, 1024, 0, 100);
 	ok(outcome.status.user_dropped > 0, "a tiny socket buffer overruns");
 	ok(outcome.counters.overruns > 0, "which the receiver is told");
 	is(outcome.counters.lost_ids, outcome.status.user_dropped, "gaps in the ids are the kernel's drops");
 	is(outcome.counters.packets + outcome.counters.lost_ids, COUNT, "seen and lost make up all that was sent");
 	is(outcome.delivered, outcome.counters.packets, "what was seen is delivered");
 
-	outcome = overload(4096, NQ_F_FAIL_OPEN, 100);
+	outcome = overload(4096, 1024, NQ_F_FAIL_OPEN, 100);
 	ok(outcome.counters.lost_ids > 0, "with fail-open, ids are missing as well");
 	is(outcome.status.user_dropped, 0, "but no packet was dropped");
 	is(outcome.delivered, COUNT, "and all are delivered");
 
-	outcome = overload(NQ_RCVBUF_BY_SIZE, 0, 100);
+	outcome = overload(NQ_RCVBUF_BY_SIZE, NQ_MAXLEN_BY_SIZE, 0, 100);
 	is(outcome.counters.packets, COUNT, "a buffer sized for the queue holds small packets");
 	is(outcome.status.user_dropped + outcome.status.dropped, 0, "without a drop");
 	is(outcome.counters.overruns, 0, "and without an overrun");
+
+	outcome = overload(100000, NQ_MAXLEN_BY_SIZE, 0, 60000);
+	ok(outcome.status.dropped > 0, "a queue sized for a small buffer is full first");
+	is(outcome.status.user_dropped, 0, "so that the buffer does not overrun");
+	is(outcome.counters.lost_ids, 0, "and no id is missing");
 	return done_testing();
 }

@@ -40,6 +40,7 @@ static void bind_is_one_acknowledged_message(void **state)
 	/* clang-format on */
 	struct nq_config config;
 	nq_config_init(&config, 0x1234);
+	config.maxlen = NQ_MAXLEN_DEFAULT;
 	assert_int_equal(nq_config_put_bind(buffer, &config), sizeof(expected));
 	assert_memory_equal(buffer, expected, sizeof(expected));
 }
@@ -146,10 +147,7 @@ static void impossible_configurations_are_refused(void **state)
 	config.burst = NQ_BURST_MAX + 1;
 	assert_int_equal(nq_config_validate(&config), -EINVAL);
 	nq_config_init(&config, 0);
-	config.flags |= NFQA_CFG_F_SECCTX;
-	assert_int_equal(nq_config_validate(&config), -EINVAL);
-	nq_config_init(&config, 0);
-	config.maxlen = 0;
+	config.spin_us = NQ_SPIN_US_MAX + 1;
 	assert_int_equal(nq_config_validate(&config), -EINVAL);
 	assert_int_equal(nq_open(&queue, &config), -EINVAL);
 	assert_null(queue);
@@ -167,6 +165,18 @@ static void socket_buffer_holds_what_the_queue_holds(void **state)
 	assert_int_equal(nq_rcvbuf_bytes(UINT32_MAX, NQ_COPY_FULL), INT32_MAX);
 }
 
+static void queue_length_follows_from_the_buffer(void **state)
+{
+	static const uint32_t copies[] = { NQ_COPY_META, 128, 1500, NQ_COPY_FULL };
+
+	for (size_t i = 0; i < sizeof(copies) / sizeof(copies[0]); i++)
+		assert_int_equal(nq_maxlen_fitting(nq_rcvbuf_bytes(1024, copies[i]), copies[i]), 1024);
+	assert_int_equal(nq_maxlen_fitting(212992, NQ_COPY_FULL), 3);
+	assert_int_equal(nq_maxlen_fitting(212992, NQ_COPY_META), 512);
+	assert_int_equal(nq_maxlen_fitting(1, NQ_COPY_FULL), 1);
+	assert_true(nq_maxlen_fitting(INT32_MAX, NQ_COPY_META) > 1024);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -179,6 +189,7 @@ int main(void)
 		cmocka_unit_test(verdicts_keep_ids_at_both_ends),
 		cmocka_unit_test(impossible_configurations_are_refused),
 		cmocka_unit_test(socket_buffer_holds_what_the_queue_holds),
+		cmocka_unit_test(queue_length_follows_from_the_buffer),
 	};
 	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
 }

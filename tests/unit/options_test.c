@@ -31,7 +31,9 @@ static void defaults_are_the_documented_ones(void **state)
 	assert_int_equal(options.config.flags, NQ_F_GSO);
 	assert_int_equal(options.config.copy_bytes, NQ_COPY_FULL);
 	assert_string_equal(options.copy, "full");
-	assert_int_equal(options.config.maxlen, 1024);
+	assert_int_equal(options.config.maxlen, NQ_MAXLEN_BY_SIZE);
+	assert_int_equal(options.config.spin_us, 0);
+	assert_false(options.latency);
 	assert_int_equal(options.config.rcvbuf_bytes, NQ_RCVBUF_BY_SIZE);
 	assert_int_equal(options.config.burst, 32);
 	assert_true(options.sched.inherit);
@@ -153,6 +155,19 @@ static void segments_get_a_longer_queue(void **state)
 	assert_int_equal(options.config.maxlen, 5);
 	assert_int_equal(PARSE("--maxlen=5", "--no-gso"), OPTIONS_RUN);
 	assert_int_equal(options.config.maxlen, 5);
+	assert_int_equal(PARSE("--rcvbuf=1000000", "--no-gso"), OPTIONS_RUN);
+	assert_int_equal(options.config.maxlen, NQ_MAXLEN_BY_SIZE);
+}
+
+static void spinning_has_a_bound(void **state)
+{
+	assert_int_equal(PARSE("--spin", "50", "--latency"), OPTIONS_RUN);
+	assert_int_equal(options.config.spin_us, 50);
+	assert_true(options.latency);
+	assert_int_equal(PARSE("--spin", "1000000"), OPTIONS_RUN);
+	assert_int_equal(PARSE("--spin", "1000001"), OPTIONS_BAD);
+	assert_non_null(strstr(error, "--spin"));
+	assert_int_equal(PARSE("--spin", "-1"), OPTIONS_BAD);
 }
 
 static void flags_and_outputs_are_set(void **state)
@@ -189,10 +204,10 @@ static void unknown_words_are_named(void **state)
 
 static void help_names_every_option(void **state)
 {
-	static const char *const names[] = { "--queue",	   "--no-gso",	  "--copy",  "--maxlen", "--rcvbuf",
-					     "--burst",	   "--fail-open", "--sched", "--cpu",	 "--delay",
-					     "--interval", "--json",	  "--trace", "--check",	 "--verbose",
-					     "--version",  "--help" };
+	static const char *const names[] = { "--queue", "--no-gso",    "--copy",     "--maxlen", "--rcvbuf",
+					     "--burst", "--fail-open", "--sched",    "--cpu",	 "--delay",
+					     "--spin",	"--latency",   "--interval", "--json",	 "--trace",
+					     "--check", "--verbose",   "--version",  "--help" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		assert_non_null(strstr(options_help, names[i]));
 }
@@ -208,6 +223,7 @@ int main(void)
 		cmocka_unit_test(scheduling_is_a_policy_with_its_priority),
 		cmocka_unit_test(cpus_are_a_list_that_begins_anew),
 		cmocka_unit_test(segments_get_a_longer_queue),
+		cmocka_unit_test(spinning_has_a_bound),
 		cmocka_unit_test(flags_and_outputs_are_set),
 		cmocka_unit_test(help_and_version_end_the_parsing),
 		cmocka_unit_test(unknown_words_are_named),

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include "../../src/libnq/internal.h"
 #include "message.h"
@@ -11,17 +12,14 @@
 static struct nq_packet packet;
 static struct nq_answer answer;
 
-/* Parses a copy in a buffer that ends with it, so that address sanitizer and valgrind see a byte too many. What is
- * behind an odd length is not zero, as in a buffer that is used again. */
+/* Parses a copy in a buffer that ends with it, so that address sanitizer and valgrind see a byte too many. */
 static enum nq_message parse(const void *bytes, size_t length, bool truncated)
 {
-	size_t padded = MNL_ALIGN(length);
-	char *copy = malloc(padded ? padded : 1);
+	char *copy = malloc(length ? length : 1);
 	assert_non_null(copy);
 	memcpy(copy, bytes, length);
-	memset(copy + length, 0xff, padded - length);
 	packet = (struct nq_packet){ .id = 0xdeadbeef };
-	enum nq_message result = nq_message_parse(copy, length, truncated, &packet, &answer);
+	enum nq_message result = nq_message_parse(copy, length, truncated ? MSG_TRUNC : 0, &packet, &answer);
 	packet.payload = packet.payload ? (const uint8_t *)bytes + (packet.payload - (const uint8_t *)copy) : NULL;
 	free(copy);
 	return result;
@@ -115,7 +113,7 @@ static void short_header_attribute_is_malformed(void **state)
 }
 
 /* The packet can still be answered, which is what counts. */
-static void short_attribute_ends_the_walk(void **state)
+static void short_attribute_tells_nothing(void **state)
 {
 	struct message message;
 	struct nlmsghdr *nlh = message_begin_packet(&message);
@@ -124,8 +122,59 @@ static void short_attribute_ends_the_walk(void **state)
 	mnl_attr_put(nlh, NFQA_PAYLOAD, 20, "01234567890123456789");
 	assert_int_equal(parse_message(nlh), NQ_MESSAGE_PACKET);
 	assert_int_equal(packet.id, 8);
-	assert_null(packet.payload);
-	assert_int_equal(packet.length_bytes, 0);
+	assert_int_equal(packet.payload_bytes, 20);
+	assert_int_equal(packet.length_bytes, 20);
+}
+
+/* Each attribute in each place, so that none depends on what came before it. */
+static void order_of_attributes_does_not_matter(void **state)
+{
+	static const uint16_t types[] = { NFQA_IFINDEX_INDEV, NFQA_IFINDEX_OUTDEV, NFQA_MARK,
+					  NFQA_CAP_LEN,	      NFQA_SKB_INFO,	   NFQA_PACKET_HDR };
+	const size_t count = sizeof(types) / sizeof(types[0]);
+	struct message message;
+
+	for (size_t first = 0; first < count; first++) {
+		for (size_t step = 1; step <= count - 1; step += count - 2) { /* forwards and backwards */
+			struct nlmsghdr *nlh = message_begin_packet(&message);
+			for (size_t i = 0; i < count; i++) {
+				uint16_t type = types[(first + i * step) % count];
+				if (type == NFQA_PACKET_HDR)
+					message_put_header(nlh, 77);
+				else
+					mnl_attr_put_u32(nlh, type, htonl(1000u + type));
+			}
+			mnl_attr_put(nlh, NFQA_PAYLOAD, 20, "01234567890123456789");
+			assert_int_equal(parse_message(nlh), NQ_MESSAGE_PACKET);
+			assert_int_equal(packet.id, 77);
+			assert_int_equal(packet.in_ifindex, 1000 + NFQA_IFINDEX_INDEV);
+			assert_int_equal(packet.out_ifindex, 1000 + NFQA_IFINDEX_OUTDEV);
+			assert_int_equal(packet.mark, 1000 + NFQA_MARK);
+			assert_int_equal(packet.length_bytes, 1000 + NFQA_CAP_LEN);
+			assert_int_equal(packet.skb_info, 1000 + NFQA_SKB_INFO);
+			assert_int_equal(packet.payload_bytes, 20);
+		}
+	}
+}
+
+static void hardware_address_and_times_are_passed_over(void **state)
+{
+	const struct nfqnl_msg_packet_hw address = { .hw_addrlen = htons(6) };
+	const struct nfqnl_msg_packet_timestamp time = { .sec = 1 };
+	struct message message;
+	struct nlmsghdr *nlh = message_begin_packet(&message);
+
+	message_put_header(nlh, 9);
+	mnl_attr_put_u32(nlh, NFQA_IFINDEX_INDEV, htonl(7));
+	mnl_attr_put(nlh, NFQA_HWADDR, sizeof(address), &address);
+	mnl_attr_put(nlh, NFQA_TIMESTAMP, sizeof(time), &time);
+	mnl_attr_put(nlh, NFQA_SECCTX, 12, "system_u:obj");
+	mnl_attr_put_u32(nlh, NFQA_SKB_INFO, htonl(NFQA_SKB_GSO));
+	mnl_attr_put(nlh, NFQA_PAYLOAD, 20, "01234567890123456789");
+	assert_int_equal(parse_message(nlh), NQ_MESSAGE_PACKET);
+	assert_int_equal(packet.in_ifindex, 7);
+	assert_int_equal(packet.skb_info, NFQA_SKB_GSO);
+	assert_int_equal(packet.payload_bytes, 20);
 }
 
 /* The kernel does not pad the last attribute. */
@@ -253,7 +302,9 @@ int main(void)
 		cmocka_unit_test(unknown_attributes_are_skipped),
 		cmocka_unit_test(packet_without_header_is_malformed),
 		cmocka_unit_test(short_header_attribute_is_malformed),
-		cmocka_unit_test(short_attribute_ends_the_walk),
+		cmocka_unit_test(short_attribute_tells_nothing),
+		cmocka_unit_test(order_of_attributes_does_not_matter),
+		cmocka_unit_test(hardware_address_and_times_are_passed_over),
 		cmocka_unit_test(payload_of_any_length_is_exact),
 		cmocka_unit_test(attribute_longer_than_its_message_is_not_read),
 		cmocka_unit_test(every_cut_is_survived),

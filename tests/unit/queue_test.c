@@ -2,8 +2,8 @@
 /*
  * A queue's receive and reply without a kernel behind them.
  *
- * Datagrams come through a socket pair, so that the real recvmmsg() is at work; the wrapper only puts the kernel's
- * address on them, or raises an error. What would be sent is kept.
+ * Datagrams come through a socket pair, so that the real recvmmsg() is at work; the wrapper only raises errors and keeps
+ * it from waiting. What would be sent is kept.
  */
 /* wrap: recvmmsg sendto */
 #include "unit.h"
@@ -22,7 +22,8 @@ ssize_t __wrap_sendto(int fd, const void *data, size_t bytes, int flags, const s
 
 static struct {
 	int receive_error;
-	uint32_t sender; /* 0 = the kernel */
+	unsigned int empty_receives; /* so many find nothing before the others */
+	unsigned int waits;	     /* receives that may sleep */
 	int send_error;
 	unsigned int sends;
 	size_t sent_bytes;
@@ -36,13 +37,14 @@ int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned int count, int fl
 		fake.receive_error = 0;
 		return -1;
 	}
-	int received = __real_recvmmsg(fd, messages, count, flags | MSG_DONTWAIT, timeout);
-	for (int i = 0; i < received; i++) {
-		struct sockaddr_nl sender = { .nl_family = AF_NETLINK, .nl_pid = fake.sender };
-		memcpy(messages[i].msg_hdr.msg_name, &sender, sizeof(sender));
-		messages[i].msg_hdr.msg_namelen = sizeof(sender);
+	if (!(flags & MSG_DONTWAIT))
+		fake.waits++;
+	if (fake.empty_receives) {
+		fake.empty_receives--;
+		errno = EAGAIN;
+		return -1;
 	}
-	return received;
+	return __real_recvmmsg(fd, messages, count, flags | MSG_DONTWAIT, timeout);
 }
 
 ssize_t __wrap_sendto(int fd, const void *data, size_t bytes, int flags, const struct sockaddr *to, socklen_t length)
@@ -92,9 +94,10 @@ static int teardown(void **state)
 {
 	close(fixture.kernel);
 	close(fixture.queue.fd);
+	free(fixture.queue.marked_verdicts);
 	free(fixture.queue.verdicts);
 	free(fixture.queue.buffers);
-	free(fixture.queue.slots);
+	free(fixture.queue.iovecs);
 	free(fixture.queue.messages);
 	return 0;
 }
@@ -214,20 +217,82 @@ static void ids_wrap_without_loss(void **state)
 static void datagram_longer_than_the_buffer_is_still_answered(void **state)
 {
 	struct nlmsghdr *nlh = message_put_packet(&fixture.message, 1, 1024);
-	fixture.queue.slots[0].iovec.iov_len = 512;
+	fixture.queue.iovecs[0].iov_len = 512;
 	put(nlh);
 	assert_int_equal(receive(), 1);
 	assert_int_equal(fixture.packets[0].id, 1);
 	assert_null(fixture.packets[0].payload);
 }
 
-static void only_the_kernel_is_listened_to(void **state)
+static void mark_is_sent_where_it_is_set(void **state)
 {
-	fake.sender = 4711;
+	uint32_t mark;
+	for (uint32_t id = 1; id <= 3; id++)
+		put_packet(id);
+	assert_int_equal(receive(), 3);
+	fixture.packets[1].set_mark = true;
+	fixture.packets[1].mark = 0xabcd;
+	assert_int_equal(nq_reply(&fixture.queue, fixture.packets, 3), 0);
+	assert_int_equal(fake.sent_bytes, 32 + 40 + 32);
+	assert_int_equal(sent_id(0), 1);
+	assert_int_equal(sent_id(1), 2);
+	memcpy(&mark, fake.sent + 32 + 36, sizeof(mark));
+	assert_int_equal(ntohl(mark), 0xabcd);
+
+	/* Those without are as they were. */
+	assert_int_equal(nq_reply(&fixture.queue, fixture.packets, 1), 0);
+	assert_int_equal(fake.sent_bytes, 32);
+	assert_int_equal(sent_id(0), 1);
+}
+
+static void spinning_thread_does_not_sleep_for_what_comes_in_time(void **state)
+{
+	fixture.queue.spin_ns = 50000000;
+	fake.empty_receives = 3;
 	put_packet(1);
-	assert_int_equal(receive(), 0);
-	assert_int_equal(fixture.counters.packets, 0);
-	assert_int_equal(fixture.counters.malformed, 1);
+	assert_int_equal(receive(), 1);
+	assert_int_equal(fake.waits, 0);
+	assert_int_equal(fixture.counters.spin_calls, 3);
+	assert_int_equal(fixture.counters.spin_receives, 1);
+	assert_int_equal(fixture.counters.receive_calls, 1);
+}
+
+static void thread_that_spins_in_vain_sleeps_more_and_more_at_once(void **state)
+{
+	uint64_t spins[16];
+
+	fixture.queue.spin_ns = 1;
+	for (unsigned int i = 0; i < 16; i++) {
+		assert_int_equal(receive(), 0); /* the wrapper lets nothing wait */
+		spins[i] = fixture.counters.spin_calls;
+	}
+	assert_int_equal(fake.waits, 16);
+	assert_true(spins[3] > spins[2]);  /* the fourth in vain */
+	assert_true(spins[4] == spins[3]); /* one left out */
+	assert_true(spins[5] > spins[4]);
+	assert_true(spins[7] == spins[5]); /* two */
+	assert_true(spins[8] > spins[7]);
+	assert_true(spins[12] == spins[8]); /* four */
+	assert_true(spins[13] > spins[12]);
+}
+
+static void success_brings_spinning_back(void **state)
+{
+	uint64_t spins;
+
+	fixture.queue.spin_ns = 1;
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(receive(), 0);
+	for (uint32_t id = 1; id <= 2; id++) { /* the first receive does not spin, the second does */
+		put_packet(id);
+		assert_int_equal(receive(), 1);
+	}
+	assert_int_equal(fixture.counters.spin_receives, 1);
+	for (unsigned int i = 0; i < 4; i++) {
+		spins = fixture.counters.spin_calls;
+		assert_int_equal(receive(), 0);
+		assert_true(fixture.counters.spin_calls > spins);
+	}
 }
 
 static void overruns_are_counted_and_survived(void **state)
@@ -356,7 +421,10 @@ int main(void)
 		TEST(packets_before_the_first_seen_are_lost_too),
 		TEST(ids_wrap_without_loss),
 		TEST(datagram_longer_than_the_buffer_is_still_answered),
-		TEST(only_the_kernel_is_listened_to),
+		TEST(mark_is_sent_where_it_is_set),
+		TEST(spinning_thread_does_not_sleep_for_what_comes_in_time),
+		TEST(thread_that_spins_in_vain_sleeps_more_and_more_at_once),
+		TEST(success_brings_spinning_back),
 		TEST(overruns_are_counted_and_survived),
 		TEST(interruption_is_no_error),
 		TEST(stop_hands_out_what_waited_and_then_ends),

@@ -11,24 +11,10 @@
 #include "stats.h"
 
 static const char *const counter_keys[] = {
-	"packets",
-	"bytes",
-	"gso_packets",
-	"truncated_packets",
-	"max_packet_bytes",
-	"receive_calls",
-	"send_calls",
-	"overruns",
-	"lost_ids",
-	"verdict_errors",
-	"flushed",
-	"kernel_dropped",
-	"kernel_user_dropped",
-	"user_s",
-	"system_s",
-	"minor_faults",
-	"voluntary_switches",
-	"involuntary_switches",
+	"packets",	 "bytes",	   "gso_packets",   "truncated_packets",  "max_packet_bytes",
+	"receive_calls", "spin_calls",	   "spin_receives", "send_calls",	  "overruns",
+	"lost_ids",	 "verdict_errors", "flushed",	    "kernel_dropped",	  "kernel_user_dropped",
+	"user_s",	 "system_s",	   "minor_faults",  "voluntary_switches", "involuntary_switches",
 	"latency_us",
 };
 #define COUNTER_KEYS (sizeof(counter_keys) / sizeof(counter_keys[0]))
@@ -56,15 +42,22 @@ static int setup(void **state)
 				      .truncated_packets = 2,
 				      .max_packet_bytes = 1500 + i,
 				      .receive_calls = 5,
+				      .spin_calls = 50,
+				      .spin_receives = 3,
 				      .send_calls = 4,
 				      .overruns = 1,
 				      .lost_ids = 7,
 				      .verdict_errors = 6,
 				      .flushed = 8 },
+			.maxlen = 1024,
+			.rcvbuf_bytes = 851968,
 			.kernel_known = true,
 			.kernel_dropped = UINT32_MAX,
 			.kernel_user_dropped = 1,
 			.usage = { true, 1.5, 0.25, 100, 200, 300 },
+			.latency_known = true,
+			.receive_to_verdict = { 10.5, 20.25, 30, 40 },
+			.verdict_call = { 1, 2, 3, 4 },
 		};
 	return 0;
 }
@@ -103,8 +96,8 @@ static json_int_t integer(const json_t *object, const char *key)
 
 static void object_has_the_documented_keys_in_order(void **state)
 {
-	static const char *const keys[] = { "schema", "version", "uptime_s", "gso",  "copy",
-					    "sched",  "lost",	 "queues",   "total" };
+	static const char *const keys[] = { "schema",  "version",	"uptime_s", "gso",    "copy", "sched",
+					    "spin_us", "memory_locked", "lost",	    "queues", "total" };
 	json_t *root = write_and_load();
 	size_t at = 0;
 
@@ -132,7 +125,9 @@ static void queues_and_total_have_every_counter(void **state)
 		assert_non_null(json_object_get(total, counter_keys[i]));
 	}
 	assert_int_equal(json_object_size(total), COUNTER_KEYS);
-	assert_int_equal(json_object_size(json_array_get(queues, 0)), COUNTER_KEYS + 2);
+	assert_int_equal(json_object_size(json_array_get(queues, 0)), COUNTER_KEYS + 4);
+	assert_int_equal(integer(json_array_get(queues, 1), "maxlen"), 1024);
+	assert_int_equal(integer(json_array_get(queues, 1), "rcvbuf_bytes"), 851968);
 	assert_int_equal(integer(json_array_get(queues, 1), "queue"), 5);
 	assert_int_equal(integer(json_array_get(queues, 1), "cpu"), 1);
 	json_decref(root);
@@ -154,8 +149,23 @@ static void total_is_the_sum_and_the_maximum(void **state)
 	json_decref(root);
 }
 
+static void latency_is_told_by_queue_and_not_summed(void **state)
+{
+	json_t *root = write_and_load();
+	const json_t *latency = json_object_get(json_array_get(json_object_get(root, "queues"), 0), "latency_us");
+	const json_t *stay = json_object_get(latency, "receive_to_verdict");
+
+	assert_true(json_real_value(json_object_get(stay, "p50")) == 10.5);
+	assert_true(json_real_value(json_object_get(stay, "p99")) == 20.25);
+	assert_true(json_real_value(json_object_get(stay, "p999")) == 30);
+	assert_true(json_real_value(json_object_get(json_object_get(latency, "verdict_call"), "max")) == 4);
+	assert_true(json_is_null(json_object_get(json_object_get(root, "total"), "latency_us")));
+	json_decref(root);
+}
+
 static void unknown_numbers_are_null(void **state)
 {
+	stats.queues[0].latency_known = false;
 	options.config.copy_bytes = NQ_COPY_META;
 	options.copy = "meta";
 	options.config.flags = 0;
@@ -198,6 +208,7 @@ int main(void)
 		TEST(object_has_the_documented_keys_in_order),
 		TEST(queues_and_total_have_every_counter),
 		TEST(total_is_the_sum_and_the_maximum),
+		TEST(latency_is_told_by_queue_and_not_summed),
 		TEST(unknown_numbers_are_null),
 		TEST(full_disk_is_an_error),
 	};
