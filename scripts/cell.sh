@@ -12,7 +12,8 @@
 #   ping.{txt,err,status}  iperf3.{json,err,status}  iperf3-server.txt
 #   congestion             ss of the client while iperf3 ran
 #   offloads.NAMESPACE.txt timing
-#   start/ ping/ end/      what the kernel counts before, between and after the two measurements
+#   start/ ping/ end/      what the kernel counts before, between and after the two measurements; of the processor
+#                          stat and status (memory)
 #   error                  one line, only if the cell could not be completed
 #
 # Theory of operation
@@ -31,14 +32,20 @@ readonly netns=$here/netns.sh
 readonly iperf_port=5201
 
 readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair] [--hook H] [--mode queue|none]
-               [--queue N] [--family 4|6] [--processor 'CMD {queue}'] [--noop-args ARGS]
-               [--sched inherit|other|rr:PRIO|fifo:PRIO]
+               [--queue FIRST] [--queues N] [--fanout hash|cpu] [--family 4|6]
+               [--processor 'CMD {queue} {last_queue}'] [--noop-args ARGS] [--sched inherit|other|rr:PRIO|fifo:PRIO]
                [--pin client=CPUS,server=CPUS,daemon=CPUS] [--ping COUNT@MS] [--iperf SECONDS] [--iperf-args ARGS]
-               [--cc NAME] [--mtu BYTES] [--tso on|off] [--gro on|off] [--bypass] [--ready SECONDS]"
+               [--cc NAME] [--mtu BYTES] [--tso on|off] [--gro on|off] [--gso-max BYTES] [--rps CPU] [--bypass]
+               [--ready SECONDS]
+
+  --processor     bash runs it: words can be quoted and output redirected, as in 'CMD {queue} >/dev/null'; it is
+                  ready when every queue from {queue} to {last_queue} is bound and configured
+  netns.sh --help explains --fanout, --gso-max and --rps."
 
 # Options with a value: a variable for each, and the form of the value.
-out='' prefix=nfq topology=router hook='' mode=queue queue=0 family=4 processor='' noop_args='' sched=inherit pin=''
-ping=200@10 iperf=5 iperf_args='' cc=cubic mtu=1500 tso='' gro='' bypass=no ready=10
+out='' prefix=nfq topology=router hook='' mode=queue queue=0 queues=1 fanout=hash family=4
+processor='' noop_args='' sched=inherit pin='' ping=200@10 iperf=5 iperf_args='' cc=cubic
+mtu=1500 tso='' gro='' gso_max='' rps='' bypass=no ready=10
 readonly -A forms=(
 	[out]='[^[:cntrl:]]+'
 	[prefix]='[a-z0-9][a-z0-9-]{0,31}'
@@ -46,6 +53,8 @@ readonly -A forms=(
 	[hook]='|forward|output|input'
 	[mode]='queue|none'
 	[queue]='0|[1-9][0-9]{0,4}'
+	[queues]='[1-9][0-9]{0,4}'
+	[fanout]='hash|cpu'
 	[family]='4|6'
 	[processor]='[^[:cntrl:]]*'
 	[noop_args]='[^[:cntrl:]]*'
@@ -58,6 +67,8 @@ readonly -A forms=(
 	[mtu]='[1-9][0-9]{3,4}'
 	[tso]='|on|off'
 	[gro]='|on|off'
+	[gso_max]='|[1-9][0-9]{4,5}'
+	[rps]='|0|[1-9][0-9]{0,3}'
 	[ready]='[1-9][0-9]{0,3}'
 )
 
@@ -86,6 +97,7 @@ options_parse() {
 		shift
 	done
 	[[ $out ]] || die 2 "--out DIR: say where to put the files"
+	last_queue=$((queue + queues - 1))
 	pin_parse
 }
 
@@ -115,6 +127,8 @@ conf_write() {
 		topology=$topology
 		hook=$hook
 		queue=$queue
+		queues=$queues
+		fanout=$fanout
 		family=$family
 		processor=${processor:-nfq-noop}
 		noop_args=$noop_args
@@ -128,6 +142,8 @@ conf_write() {
 		mtu=$mtu
 		tso=$tso
 		gro=$gro
+		gso_max=$gso_max
+		rps=$rps
 		bypass=$bypass
 		prefix=$prefix
 		backend=${net[backend]:-}
@@ -138,8 +154,9 @@ conf_write() {
 # ---- namespaces ----
 
 namespaces_up() {
-	local options=(--prefix "$prefix" --topology "$topology" --queue "$queue" --mtu "$mtu") code=0 key value
-	options+=(${hook:+--hook "$hook"} ${tso:+--tso "$tso"} ${gro:+--gro "$gro"})
+	local options=(--prefix "$prefix" --topology "$topology" --mtu "$mtu") code=0 key value
+	options+=(--queue "$queue" --queues "$queues" --fanout "$fanout" ${hook:+--hook "$hook"})
+	options+=(${tso:+--tso "$tso"} ${gro:+--gro "$gro"} ${gso_max:+--gso-max "$gso_max"} ${rps:+--rps "$rps"})
 	[[ $bypass == no ]] || options+=(--bypass)
 	[[ $mode == queue ]] || options+=(--no-rule)
 	namespaces_are_up=yes
@@ -151,7 +168,7 @@ namespaces_up() {
 	while IFS='=' read -r key value; do
 		net[$key]=$value
 	done < <("$netns" status --prefix "$prefix")
-	hook=${net[hook]} tso=${net[tso]} gro=${net[gro]}
+	hook=${net[hook]} tso=${net[tso]} gro=${net[gro]} gso_max=${net[gso_max]}
 	address=${net[server_addr$family]}
 }
 
@@ -181,12 +198,21 @@ inside() { # NAMESPACE COMMAND...
 processor_command() {
 	local noop
 	if [[ $processor ]]; then
-		echo "${processor//\{queue\}/$queue}"
+		foreign_command
 		return
 	fi
 	noop=$(type -P "${NFQ_NOOP:-$here/../nfq-noop}" nfq-noop | head -n 1) || true
 	[[ $noop ]] || cell_fail "no nfq-noop in NFQ_NOOP, in $(dirname "$here") or in PATH: build it with make"
-	printf '%q --queue %s --json=%q %s\n' "$noop" "$queue" "$out/processor.json" "$noop_args"
+	printf '%q --queue %s --json=%q %s\n' "$noop" "$(queue_range)" "$out/processor.json" "$noop_args"
+}
+
+foreign_command() {
+	local command=${processor//\{queue\}/$queue}
+	echo "${command//\{last_queue\}/$last_queue}"
+}
+
+queue_range() {
+	((queues == 1)) && echo "$queue" || echo "$queue:$last_queue"
 }
 
 processor_start() {
@@ -202,7 +228,7 @@ processor_start() {
 		>"$out/processor.out" 2>"$out/processor.err" </dev/null &
 	processor_pid=$!
 	wait_until "$ready" processor_is_ready_or_gone ||
-		cell_fail "the processor has not bound queue $queue after $ready s"
+		cell_fail "the processor has not bound queue $(queue_range) after $ready s"
 	processor_is_alive || processor_fail "before it was ready"
 }
 
@@ -213,7 +239,7 @@ processor_is_alive() {
 processor_is_ready_or_gone() {
 	processor_is_alive || return 0
 	if [[ $processor ]]; then
-		queue_read | awk '$4 > 0 { found = 1 } END { exit !found }'
+		queues_read | awk -v queues="$queues" '$4 > 0 { ready++ } END { exit ready != queues }'
 	else
 		grep -qs '^ready' "$out/processor.err"
 	fi
@@ -267,24 +293,25 @@ processor_sched_write() {
 
 # ---- what the kernel counts ----
 
-# Prints the kernel's line of our queue.
-queue_read() {
+# Prints the kernel's lines of our queues.
+queues_read() {
 	inside "${net[queue_ns]}" cat /proc/net/netfilter/nfnetlink_queue 2>/dev/null |
-		awk -v queue="$queue" '$1 == queue'
+		awk -v first="$queue" -v last="$last_queue" '$1 >= first && $1 <= last'
 }
 
 # Nothing waits, and nothing has come since this was asked before.
-queue_is_at_rest() {
-	local before=$queue_line
-	queue_line=$(queue_read)
-	[[ $queue_line == "$before" && $(awk '{ print $3 }' <<<"$queue_line") == 0 ]]
+queues_are_at_rest() {
+	local before=$queue_lines
+	queue_lines=$(queues_read)
+	[[ $queue_lines == "$before" ]] &&
+		awk -v queues="$queues" '$3 == 0 { resting++ } END { exit resting != queues }' <<<"$queue_lines"
 }
 
 snapshot_take() { # NAME
-	local namespace to=$out/$1
+	local namespace file to=$out/$1
 	[[ ! $processor_pid ]] || processor_is_alive || processor_fail "before the snapshot '$1'"
-	queue_line=
-	[[ ! $processor_pid ]] || wait_until 3 queue_is_at_rest || true
+	queue_lines=
+	[[ ! $processor_pid ]] || wait_until 3 queues_are_at_rest || true
 	mkdir "$to"
 	"$netns" status --prefix "$prefix" >"$to/netns.status"
 	inside "${net[queue_ns]}" cat /proc/net/netfilter/nfnetlink_queue >"$to/queue" 2>/dev/null || true
@@ -295,7 +322,9 @@ snapshot_take() { # NAME
 	cat /proc/stat >"$to/proc.stat"
 	cat /proc/uptime >"$to/uptime"
 	cat /proc/sys/kernel/tainted >"$to/tainted"
-	[[ ! $processor_pid ]] || cat "/proc/$processor_pid/stat" >"$to/proc.processor.stat"
+	for file in ${processor_pid:+stat status}; do
+		cat "/proc/$processor_pid/$file" >"$to/proc.processor.$file"
+	done
 }
 
 offloads_write() {

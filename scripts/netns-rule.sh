@@ -6,7 +6,7 @@
 #
 # A rule in OUTPUT or INPUT matches the server's address only; in FORWARD there is nothing else to match.
 
-# shellcheck disable=SC2154 # queue, queues, hook and bypass are options of netns.sh
+# shellcheck disable=SC2154 # queue, queues, fanout, hook and bypass are options of netns.sh
 
 # iptables-legacy would create /run/xtables.lock to be alone with rules that in our namespaces nobody else touches.
 export XTABLES_LOCKFILE=/dev/null
@@ -20,22 +20,24 @@ rule_add() { # BACKEND FAMILY LAUNCHER...
 }
 
 rule_add_nft() { # 6-OR-NOTHING SERVER LAUNCHER...
-	local match='' numbers=$queue
+	local match='' numbers=$queue flags=
 	((queues == 1)) || numbers+=-$((queue + queues - 1))
-	[[ $bypass == no ]] || numbers+=" bypass"
+	[[ $bypass == no ]] || flags=bypass
+	[[ $fanout == hash ]] || flags+=${flags:+,}fanout
 	case $hook in
 	output) match="ip$1 daddr $2 " ;;
 	input) match="ip$1 saddr $2 " ;;
 	esac
 	"${@:3}" nft "add table ip$1 nfq;" \
 		"add chain ip$1 nfq packets { type filter hook $hook priority 0; };" \
-		"add rule ip$1 nfq packets ${match}counter queue num $numbers"
+		"add rule ip$1 nfq packets ${match}counter queue num $numbers${flags:+ $flags}"
 }
 
 rule_add_iptables() { # VARIANT 6-OR-NOTHING SERVER LAUNCHER...
 	local match=() numbers=(--queue-num "$queue")
 	((queues == 1)) || numbers=(--queue-balance "$queue:$((queue + queues - 1))")
 	[[ $bypass == no ]] || numbers+=(--queue-bypass)
+	[[ $fanout == hash ]] || numbers+=(--queue-cpu-fanout)
 	case $hook in
 	output) match=(-d "$3") ;;
 	input) match=(-s "$3") ;;

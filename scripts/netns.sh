@@ -30,6 +30,9 @@
 #   The links carry the user's packets only: neighbours are permanent, IPv6 has neither duplicate address detection
 #   nor link-local addresses. Counters are exact, and the first packet passes.
 #
+#   A link has the receive steering that its namespace had when it was made, so --rps goes before the links. A verdict
+#   moves a packet to the daemon's CPU: without --rps, what follows on the packet's way is done there too.
+#
 #   Namespaces are entered by nsenter. `ip netns exec` mounts /sys anew, which fails where a container runtime or a
 #   user namespace forbids it ("mount of /sys failed"); only /sys/class/net shows another namespace this way.
 set -euo pipefail
@@ -40,10 +43,16 @@ source "$here/lib.sh"
 source "$here/netns-rule.sh"
 
 readonly usage="usage: netns.sh up [--prefix P] [--topology router|pair] [--hook forward|output|input]
-                   [--queue FIRST] [--queues N] [--bypass] [--no-rule] [--mtu BYTES] [--tso on|off] [--gro on|off] [-q]
+                   [--queue FIRST] [--queues N] [--fanout hash|cpu] [--bypass] [--no-rule] [--mtu BYTES]
+                   [--tso on|off] [--gro on|off] [--gso-max BYTES] [--rps CPU] [-q]
        netns.sh down [--prefix P] [-q]
        netns.sh status [--prefix P]
-       netns.sh exec [--prefix P] client|router|server COMMAND..."
+       netns.sh exec [--prefix P] client|router|server COMMAND...
+
+  --fanout hash   several queues: all packets between two hosts go to one queue; in IPv4 to one for each protocol
+  --fanout cpu    several queues: the CPU that works on a packet chooses, FIRST plus its number modulo N
+  --gso-max       TCP over IPv6 may use packets up to BYTES, beyond 64 KiB (BIG TCP); pair only
+  --rps           all packets that a link receives are worked on by this CPU"
 
 readonly client4=10.0.1.1 client6=2001:db8:0:1::1 client_mac=02:00:00:00:01:01
 readonly server4=10.0.2.1 server6=2001:db8:0:2::1 server_mac=02:00:00:00:02:01
@@ -51,18 +60,22 @@ readonly to_client4=10.0.1.254 to_client6=2001:db8:0:1::fe to_client_mac=02:00:0
 readonly to_server4=10.0.2.254 to_server6=2001:db8:0:2::fe to_server_mac=02:00:00:00:02:fe
 
 # Options with a value: a variable for each, and the form of the value.
-prefix=nfq topology=router hook='' queue=0 queues=1 mtu=1500 tso='' gro=''
+prefix=nfq topology=router hook='' queue=0 queues=1 fanout=hash mtu=1500 tso='' gro='' gso_max='' rps=''
 readonly -A forms=(
 	[prefix]='[a-z0-9][a-z0-9-]{0,31}'
 	[topology]='router|pair'
 	[hook]='forward|output|input'
 	[queue]='0|[1-9][0-9]{0,4}'
 	[queues]='[1-9][0-9]{0,4}'
+	[fanout]='hash|cpu'
 	[mtu]='[1-9][0-9]{3,4}'
 	[tso]='on|off'
 	[gro]='on|off'
+	[gso_max]='[1-9][0-9]{4,5}'
+	[rps]='0|[1-9][0-9]{0,3}'
 )
 command='' arguments=() bypass=no rule=yes quiet=no
+readonly rps_file=/proc/sys/net/core/rps_default_mask
 backend=none # makes the rule: nft, iptables-nft or iptables-legacy
 queue_role=  # client or router, whose namespace has the rule
 
@@ -120,7 +133,17 @@ options_check() {
 	*) die 2 "--hook $hook: a router queues in forward, a pair in output or input" ;;
 	esac
 	((queue + queues <= 65536)) || die 2 "--queue $queue --queues $queues: beyond queue 65535"
+	[[ $fanout == hash ]] || ((queues > 1)) || die 2 "--fanout cpu: needs several queues (--queues 2 or more)"
 	((mtu >= 1280 && mtu <= 65535)) || die 2 "--mtu $mtu: IPv6 needs 1280, veth takes 65535 at most"
+	[[ ! $gso_max ]] || gso_max_check
+	[[ ! $rps ]] || grep -q "^cpu$rps " /proc/stat || die 2 "--rps $rps: this machine has no CPU $rps online"
+}
+
+gso_max_check() {
+	((gso_max >= 65536 && gso_max <= 524280)) || die 2 "--gso-max $gso_max: 65536 to 524280 bytes"
+	[[ $topology == pair ]] ||
+		die 2 "--gso-max: the kernel cannot forward IPv6 packets over 64 KiB at equal MTU (the jumbo header makes" \
+			"their segments 8 bytes too long): use --topology pair"
 }
 
 # ---- what the machine permits ----
@@ -131,6 +154,19 @@ machine_check() {
 	unshare --net ip link add type veth 2>/dev/null ||
 		die 4 "cannot make veth links: needs CAP_NET_ADMIN and CONFIG_VETH (module veth)"
 	[[ -d /proc/sys/net/ipv6 ]] || die 4 "no IPv6 in this kernel: needs CONFIG_IPV6, and not ipv6.disable=1"
+	[[ ! $gso_max ]] || big_tcp_check
+	[[ ! $rps || -e $rps_file ]] ||
+		die 4 "--rps: there is no $rps_file: needs CONFIG_RPS, Linux 6.4 or newer"
+}
+
+# An old kernel refuses the sizes, an old ip the words.
+big_tcp_check() {
+	local problem
+	# shellcheck disable=SC2016
+	problem=$(unshare --net sh -c 'ip link add probe type veth && ip link set dev probe "$@"' - \
+		gso_max_size "$gso_max" gro_max_size "$gso_max" 2>&1) ||
+		die 4 "--gso-max: needs BIG TCP (Linux 5.19 or newer) and an iproute2 that knows gro_max_size:" \
+			"${problem%%$'\n'*}"
 }
 
 user_namespace_is_entered() {
@@ -170,7 +206,25 @@ namespace_make() { # ROLE
 	run ip netns add "$prefix-$1"
 	inside "$1" sysctl -qw net.ipv4.ping_group_range="$groups" net.ipv6.conf.all.disable_ipv6=0 \
 		net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.addr_gen_mode=1
+	[[ ! $rps ]] || receive_steer "$1"
 	ip_in "$1" link set lo up
+}
+
+receive_steer() { # ROLE
+	local mask
+	mask=$(cpu_mask_print "$rps")
+	inside "$1" sysctl -qw net.core.rps_default_mask="$mask"
+	[[ $(nsenter --net="/run/netns/$prefix-$1" -- cat "$rps_file") =~ ^[0,]*$mask$ ]] ||
+		die 1 "--rps $rps: the kernel does not steer packets to this CPU"
+}
+
+# In hexadecimal, commas between groups of 32 CPUs.
+cpu_mask_print() { # CPU
+	local group
+	printf %x $((1 << $1 % 32))
+	for ((group = 0; group < $1 / 32; group++)); do
+		printf ,00000000
+	done
 }
 
 link_make() { # ROLE DEVICE MAC ROLE DEVICE MAC
@@ -178,6 +232,8 @@ link_make() { # ROLE DEVICE MAC ROLE DEVICE MAC
 		peer name "$5" address "$6" mtu "$mtu" netns "$prefix-$4"
 	offloads_set "$1" "$2"
 	offloads_set "$4" "$5"
+	sizes_set "$1" "$2"
+	sizes_set "$4" "$5"
 	ip_in "$1" link set "$2" up
 	ip_in "$4" link set "$5" up
 }
@@ -185,6 +241,10 @@ link_make() { # ROLE DEVICE MAC ROLE DEVICE MAC
 offloads_set() { # ROLE DEVICE
 	local settings=(${tso:+tso "$tso"} ${gro:+gro "$gro"})
 	[[ ! ${settings[*]} ]] || inside "$1" ethtool -K "$2" "${settings[@]}"
+}
+
+sizes_set() { # ROLE DEVICE
+	[[ ! $gso_max ]] || ip_in "$1" link set dev "$2" gso_max_size "$gso_max" gro_max_size "$gso_max"
 }
 
 address_add() { # ROLE DEVICE ADDRESS4/LENGTH ADDRESS6/LENGTH
@@ -262,7 +322,8 @@ up() {
 description_print() {
 	local range=
 	[[ $rule == no ]] || range=$queue:$((queue + queues - 1))
-	echo "topology=$topology hook=$hook backend=$backend queue_ns=$prefix-$queue_role queues=$range bypass=$bypass"
+	echo "topology=$topology hook=$hook backend=$backend queue_ns=$prefix-$queue_role queues=$range" \
+		"fanout=$fanout bypass=$bypass rps=$rps"
 }
 
 # ---- down ----
@@ -322,7 +383,7 @@ down() {
 status() {
 	local link features word rule4 rule6 router_ns=
 	local -A is
-	link=$(ip -n "$prefix-client" link show dev eth0 2>/dev/null) || true
+	link=$(ip -d -n "$prefix-client" link show dev eth0 2>/dev/null) || true
 	[[ $link == *" alias topology="* ]] || die 1 "$prefix is not up"
 	for word in ${link##* alias }; do
 		is[${word%%=*}]=${word#*=}
@@ -338,6 +399,7 @@ status() {
 		backend=${is[backend]}
 		queue_ns=${is[queue_ns]}
 		queues=${is[queues]}
+		fanout=${is[fanout]}
 		bypass=${is[bypass]}
 		client_ns=$prefix-client
 		router_ns=$router_ns
@@ -349,6 +411,8 @@ status() {
 		mtu=$(word_after " mtu " "$link")
 		tso=$(word_after "tcp-segmentation-offload: " "$features")
 		gro=$(word_after "generic-receive-offload: " "$features")
+		gso_max=$(word_after " gso_max_size " "$link")
+		rps=${is[rps]}
 		rule4_packets=${rule4% *}
 		rule4_bytes=${rule4#* }
 		rule6_packets=${rule6% *}

@@ -72,7 +72,7 @@ queue_test() {
 	local policy="other 0" options=()
 	! realtime_is_permitted || { options=(--sched rr:42) && policy="rr 42"; }
 	cell_run --ping "$pings@5" --iperf 1 --pin client=0,server=0,daemon=0 "${options[@]}"
-	files_test "mode queue" processor.{json,out,err,status} sched.txt {start,ping,end}/proc.processor.stat
+	files_test "mode queue" processor.{json,out,err,status} sched.txt {start,ping,end}/proc.processor.{stat,status}
 	measurements_test "mode queue"
 	is "mode queue: the warm-up is over at the start" "$(id_sequence start)" 6
 	is "mode queue: the pings, both directions, and nothing else" \
@@ -85,7 +85,42 @@ queue_test() {
 	is "mode queue: every thread ran under the policy asked for" \
 		"$(cut -d ' ' -f 2,3 "$out/sched.txt" | sort -u)" "$policy"
 	like "mode queue: it was the processor's" "$(<"$out/sched.txt")" "^$(conf_value processor_pid) "
+	like "mode queue: its memory is told" "$(<"$out/end/proc.processor.status")" "VmHWM:.*VmRSS:"
 	is_as_before "mode queue: nothing is left behind"
+}
+
+# Prints the numbers of the queues of a snapshot, and how many packets they had together.
+queues_print() { # SNAPSHOT
+	awk '{ numbers = numbers $1 " "; packets += $8 } END { print numbers packets }' "$out/$1/queue"
+}
+
+queues_test() {
+	cell_run --queue 3 --queues 2 --fanout cpu --ping "$pings@5" --iperf 1
+	is "several queues: status 0" "$cell_status $cell_error" "0 "
+	is "several queues: cell.conf tells them" "$(conf_value queue) $(conf_value queues) $(conf_value fanout)" "3 2 cpu"
+	is "several queues: a snapshot has each of them, and every packet" "$(queues_print end)" \
+		"3 4 $(rule_packets end)"
+	is "several queues: the daemon counts the same" "$(processor_packets 2)" "$(rule_packets end)"
+	cell_run --queue 3 --queues 2 --ping 5@5 --iperf 0 \
+		--processor "'$NFQ_NOOP' --queue {queue}:{last_queue} --json >'$tmp/elsewhere'"
+	is "several queues, a processor of one's own: status 0" "$cell_status $cell_error" "0 "
+	is "several queues, a processor of one's own: it had all of them" "$(queues_print end)" "3 4 $(rule_packets end)"
+	is "a processor's output goes where its command says" \
+		"$(wc -l <"$tmp/elsewhere") $(wc -c <"$out/processor.out")" "1 0"
+	is_as_before "several queues: nothing is left behind"
+}
+
+# What netns.sh makes of the options is tested with it.
+links_test() {
+	cell_run --topology pair --family 6 --gso-max 131072 --rps 0 --ping 5@5 --iperf 0
+	((cell_status != 4)) || { skip "--gso-max and --rps reach the links" "$cell_error" && return; }
+	is "--gso-max and --rps: status 0" "$cell_status $cell_error" "0 "
+	is "--gso-max and --rps reach the links" "$(grep -E '^(gso_max|rps)=' "$out/end/netns.status" | xargs)" \
+		"gso_max=131072 rps=0"
+	is "--gso-max and --rps: cell.conf tells them" "$(conf_value gso_max) $(conf_value rps)" "131072 0"
+	cell_run --fanout cpu
+	like "what netns.sh refuses: its status and reason" "$cell_status $cell_error" "^2 netns.sh: --fanout cpu: needs"
+	is_as_before "options of the links: nothing is left behind"
 }
 
 foreign_test() {
@@ -174,8 +209,12 @@ terminate_test() {
 machine_remember
 none_test
 queue_test
+queues_test
+links_test
 foreign_test
 failure_test "a processor that never binds" "has not bound queue 0 after 1 s" --processor "sleep 100" --ready 1
+failure_test "a processor that binds one queue of two" "has not bound queue 0:1 after 1 s" --ready 1 --queues 2 \
+	--processor "'$NFQ_NOOP' --queue {queue}"
 failure_test "a processor that fails" "ended with status 2 before it was ready: nfq-noop: --nonsense" \
 	--noop-args --nonsense
 died_test ping ping.txt

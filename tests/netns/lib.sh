@@ -165,15 +165,17 @@ queue_value() { # portid|waiting|copy_mode|copy_range|dropped|user_dropped|id_se
 	done < <(in_queue cat /proc/net/netfilter/nfnetlink_queue)
 }
 
-queue_is_at_rest() {
+queue_is_at_rest() { # QUEUE
 	local before=$queue_last
-	queue_last=$(queue_value id_sequence)
-	[[ $queue_last == "$before" && $(queue_value waiting) == 0 ]]
+	queue_last=$(queue_value id_sequence "$1")
+	[[ $queue_last == "$before" && $(queue_value waiting "$1") == 0 ]]
 }
 
-queue_await_rest() {
+queue_await_rest() { # [QUEUE]
+	local queue=${1:-0}
 	queue_last=
-	wait_until 5 queue_is_at_rest || fail "the queue comes to rest" "waiting: $(queue_value waiting)"
+	wait_until 5 queue_is_at_rest "$queue" ||
+		fail "queue $queue comes to rest" "waiting: $(queue_value waiting "$queue")"
 }
 
 # ---- the daemon ----

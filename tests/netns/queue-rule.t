@@ -38,7 +38,7 @@ no_rule_test() {
 	is "--no-rule: status says so" "${net[backend]} ${net[queues]} $(counters_print)" "none  0 0 0 0"
 }
 
-# The kernel spreads by addresses: which queue takes a direction is its business, the sum is exact.
+# The kernel spreads by addresses: which queue takes a family is its business, the sum is exact.
 queues_test() {
 	net_up --queue 3 --queues 2
 	is "--queue 3 --queues 2: status tells the range" "${net[queues]}" 3:4
@@ -92,6 +92,9 @@ backends_test() {
 	if XTABLES_LOCKFILE=/dev/null unshare --net iptables-legacy -A FORWARD -j NFQUEUE 2>/dev/null; then
 		no_daemon_test
 		is "without nft and iptables-nft, iptables-legacy makes it" "${net[backend]}" iptables-legacy
+		net_up --queues 2 --fanout cpu
+		like "iptables-legacy also spreads by CPU" \
+			"$(XTABLES_LOCKFILE=/dev/null in_queue iptables-legacy -nL FORWARD)" "balance 0:1 cpu-fanout"
 		ok "iptables-legacy leaves no lock file in /run" test ! -e /run/xtables.lock
 	else
 		skip "iptables-legacy makes it" "iptables-legacy does not work here"

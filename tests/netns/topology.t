@@ -18,8 +18,9 @@ first_ping_test() { # PASSES OPTIONS...
 }
 
 status_test() {
-	local keys=(prefix topology hook backend queue_ns queues bypass client_ns router_ns server_ns server_addr4
-		server_addr6 client_addr4 client_addr6 mtu tso gro rule4_packets rule4_bytes rule6_packets rule6_bytes)
+	local keys=(prefix topology hook backend queue_ns queues fanout bypass client_ns router_ns server_ns
+		server_addr4 server_addr6 client_addr4 client_addr6 mtu tso gro gso_max rps rule4_packets rule4_bytes rule6_packets
+		rule6_bytes)
 	net_up
 	is "status prints its keys in order" \
 		"$("$netns" status --prefix "$prefix" | cut -d = -f 1 | xargs)" "${keys[*]}"
@@ -101,6 +102,13 @@ usage_test() {
 		up --topology pair --hook forward
 		up --queue 65535 --queues 2
 		up --queues 0
+		up --fanout cpu
+		up --fanout addresses --queues 2
+		up --gso-max 200000
+		up --topology pair --gso-max 65535
+		up --topology pair --gso-max 524281
+		up --rps 9999
+		up --rps 0,1
 		up --prefix ../x
 		up --prefix Upper
 		up --mtu 1279
