@@ -10,7 +10,7 @@ Theory of operation
     judge     a cell counts only if all witnesses agree with its label             (judge.py)
     record    one line of runs.jsonl                                               (record.py)
     summary   statistics over blocks                                               (summary.py, stats.py)
-    table     what people read and paste                                           (table.py)
+    table     what people read and paste                                           (table.py: header.py grid.py)
 
 run.py goes through these steps and store.py keeps their outcome, with what it depended on (meta.py, machine.py).
 

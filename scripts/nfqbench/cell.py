@@ -8,14 +8,14 @@ our process id in their names, and the next run finds them.
 
 import os
 import re
+import shlex
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 from . import paths
 from .errors import CannotRun, Failure, UsageError
 from .plan import PlannedCell
-from .scenario import Scenario
+from .scenario import Mode, Scenario
 
 # Set-up, warm-up and tear-down together, with everything that may be waited for in vain.
 OVERHEAD_LIMIT_S = 120
@@ -24,24 +24,19 @@ TERMINATE_LIMIT_S = 30
 NAMESPACE = re.compile(r"(nfqb(\d+))-(?:client|router|server)")
 
 
-@dataclass(frozen=True)
-class Placement:
-    """What is not the scenario's affair."""
-
-    processor: str  # a command with {queue}; empty = nfq-noop
-    pin: str
-
-
 def prefix_ours() -> str:
     return f"nfqb{os.getpid()}"
 
 
-def cell_measure(planned: PlannedCell, scenario: Scenario, placement: Placement, folder: Path) -> None:
+def cell_measure(planned: PlannedCell, scenario: Scenario, prepared: Path, folder: Path) -> None:
     """Fills `folder`. A cell that could not be completed has a file "error" in it; only what makes every further cell
-    pointless is raised."""
+    pointless is raised. `prepared` is {work} in a processor's command."""
     limit_s = scenario.ping_count * scenario.ping_interval_ms / 1000 + scenario.iperf_seconds + OVERHEAD_LIMIT_S
     command = ["setpriv", "--pdeathsig", "TERM", "--", str(paths.CELL)]
-    command += _options(planned, scenario, placement, folder)
+    options = {"out": str(folder), "prefix": prefix_ours(), **_options(scenario, planned.mode)}
+    if planned.mode.queue:
+        options.update(_queue_options(scenario, planned.mode, prepared))
+    command += [word for name, value in options.items() for word in (f"--{name}", value)]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         errors="replace", start_new_session=True,
@@ -56,21 +51,34 @@ def cell_measure(planned: PlannedCell, scenario: Scenario, placement: Placement,
     _status_check(process.returncode, stderr, folder)
 
 
-def _options(planned: PlannedCell, scenario: Scenario, placement: Placement, folder: Path) -> list[str]:
+def work_insert(command: str, prepared: Path) -> str:
+    """For a shell: {work} becomes the folder in which `prepare` ran."""
+    return command.replace("{work}", shlex.quote(str(prepared)))
+
+
+def _options(scenario: Scenario, mode: Mode) -> dict[str, str]:
     options = {
-        "out": str(folder),
-        "prefix": prefix_ours(),
         "topology": scenario.topology,
-        "mode": "queue" if planned.mode.queue else "none",
+        "family": str(scenario.family),
+        "mode": "queue" if mode.queue else "none",
         "ping": f"{scenario.ping_count}@{scenario.ping_interval_ms}" if scenario.ping_count else "0",
         "iperf": str(scenario.iperf_seconds),
-        "iperf-args": scenario.iperf_args,
+        "iperf-args": scenario.iperf_args_of(mode),
         "cc": scenario.cc,
-        "pin": placement.pin,
+        "pin": scenario.pin_of(mode),
     }
-    if planned.mode.queue:
-        options.update({"sched": scenario.sched, "processor": placement.processor, "noop-args": planned.mode.noop})
-    return [word for name, value in options.items() for word in (f"--{name}", value)]
+    if scenario.gso_max:
+        options["gso-max"] = str(scenario.gso_max)
+    if mode.rps is not None:
+        options["rps"] = str(mode.rps)
+    return options
+
+
+def _queue_options(scenario: Scenario, mode: Mode, prepared: Path) -> dict[str, str]:
+    options = {"sched": scenario.sched_of(mode), "queues": str(mode.queues)}
+    if mode.fanout:
+        options["fanout"] = mode.fanout
+    return {**options, "processor": work_insert(mode.processor, prepared), "noop-args": mode.noop}
 
 
 def _cell_end(process: "subprocess.Popen[str]") -> None:

@@ -16,21 +16,21 @@ from types import FrameType
 from typing import Any
 
 from . import VERSION, paths
-from .cell import Placement
 from .document import document_parse, file_parse
 from .doctor import doctor_examine, findings_render, run_is_possible
 from .errors import Failure, Interrupted, Refused, UsageError
 from .meta import Request
 from .privileges import root_become, root_ensure, sched_choose
 from .run import run_perform
-from .scenario import Scenario, ping_option, processor_replace, scenario_check, scenario_load
+from .scenario import (
+    BLOCKS, Scenario, everywhere_replace, ping_option, processor_replace, scenario_check, scenario_load,
+)  # fmt: skip
 from .store import Run, jsonl_render, run_load
 from .summary import Reference, Summary, reference_parse
 from .table import csv_render, markdown_render, text_render
 
 DEFAULT_SCENARIO = "gso"
-BLOCKS, QUICK_BLOCKS = 5, 3
-QUICK = {"ping_count": 100, "ping_interval_ms": 5, "iperf_seconds": 2}
+QUICK = {"blocks": 3, "ping_count": 100, "ping_interval_ms": 5, "iperf_seconds": 2}
 INVALID_RESULTS = 3
 
 
@@ -106,12 +106,12 @@ def _parser() -> argparse.ArgumentParser:
 def _run_options_add(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("scenario", nargs="?", default=DEFAULT_SCENARIO, metavar="SCENARIO", help="a name or a TOML file; default: gso")
-    add("--blocks", type=_positive, metavar="N", help=f"every mode once a block; default: {BLOCKS}")
+    add("--blocks", type=_positive, metavar="N", help=f"every mode once a block; default: the scenario's, or {BLOCKS}")
     add("--quick", action="store_true", help="less of everything: a first look within a minute")
     add("--seed", type=int, metavar="N", help="of the order in the blocks; default: from the clock")
     add("--topology", metavar="T", help="router or pair")
     add("--sched", metavar="S", help="inherit, other, rr:PRIO or fifo:PRIO; default: the scenario's, if permitted")
-    add("--pin", default="", metavar="LIST", help="client=CPUS,server=CPUS,daemon=CPUS")
+    add("--pin", metavar="LIST", help="client=CPUS,server=CPUS,daemon=CPUS")
     add("--ping", metavar="COUNT@MS", help="that many pings, one every MS milliseconds; 0 for none")
     add("--iperf", type=int, metavar="SECONDS", help="how long iperf3 runs; 0 for none")
     add("--iperf-args", metavar="ARGS", help="more arguments for iperf3's client, such as \"-P 2\"")
@@ -138,23 +138,31 @@ def _doctor(_: argparse.Namespace, arguments: Sequence[str]) -> int:
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     scenario = _scenario_adjust(_scenario_find(options.scenario), options)
     root_ensure(arguments)
-    sched, note = sched_choose(options.sched or scenario.sched, asked=options.sched is not None)
+    scenario, note = _sched_settle(scenario, asked=options.sched is not None)
     request = Request(
-        scenario=replace(scenario, sched=sched),
+        scenario=scenario,
         sched_note=note,
-        placement=Placement(processor=options.processor, pin=options.pin),
-        blocks=options.blocks or (QUICK_BLOCKS if options.quick else BLOCKS),
         seed=int(time.time()) if options.seed is None else options.seed,
         host=_host_name(options.name),
         parent=options.out or paths.results_default(),
     )
-    cells = request.blocks * len(scenario.modes)
+    cells = scenario.blocks * len(scenario.modes)
     print(f"nfq-bench: {scenario.name}: {cells} cells, seed {request.seed}", file=sys.stderr)
     if note:
         print(f"nfq-bench: {note}", file=sys.stderr)
     run = run_perform(request)
     print(text_render(run), end="")
     return 0 if results_are_valid(run.summary) else INVALID_RESULTS
+
+
+def _sched_settle(scenario: Scenario, asked: bool) -> tuple[Scenario, str | None]:
+    """Every policy that a row is to run under becomes the one that it can run under; and a note, if one differs."""
+    wanted = sorted({scenario.sched_of(mode) for mode in scenario.modes if mode.queue})
+    chosen = {sched: sched_choose(sched, asked=asked) for sched in wanted}
+    notes = [note for _, note in chosen.values() if note]
+    modes = [replace(mode, sched=chosen[mode.sched][0]) if mode.sched else mode for mode in scenario.modes]
+    sched = chosen[scenario.sched][0] if scenario.sched in chosen else scenario.sched
+    return replace(scenario, sched=sched, modes=tuple(modes)), " ".join(notes) or None
 
 
 def results_are_valid(summary: Summary) -> bool:
@@ -177,20 +185,26 @@ def _scenario_names() -> list[str]:
 
 def _scenario_adjust(scenario: Scenario, options: argparse.Namespace) -> Scenario:
     """Puts what the command line says over what the scenario says."""
-    changes: dict[str, Any] = dict(QUICK) if options.quick else {}
-    for key, value in (
-        ("topology", options.topology), ("iperf_seconds", options.iperf), ("iperf_args", options.iperf_args),
-        ("sched", options.sched),
-    ):  # fmt: skip
-        if value is not None:
-            changes[key] = value
+    changes = _quick_changes(scenario) if options.quick else {}
+    changes.update(_given(blocks=options.blocks, topology=options.topology, iperf_seconds=options.iperf))
     if options.ping is not None:
         changes.update(ping_option(options.ping))
     scenario = replace(scenario, **changes)
+    everywhere = _given(sched=options.sched, pin=options.pin, iperf_args=options.iperf_args)
+    scenario = everywhere_replace(scenario, everywhere)
     if options.processor:
         scenario = processor_replace(scenario, options.processor)
     scenario_check(scenario, scenario.name)
     return scenario
+
+
+def _quick_changes(scenario: Scenario) -> dict[str, Any]:
+    """What the scenario does not measure is not measured quickly either."""
+    return {key: value for key, value in QUICK.items() if getattr(scenario, key)}
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _host_name(label: str | None) -> str:

@@ -19,21 +19,49 @@ ROLES = ("client", "router", "server")
 
 @dataclass(frozen=True)
 class Passage:
-    """What went through our queue up to one moment: counted by the rule before it, and by the queue."""
+    """What went through our queues up to one moment: counted by the rule before them, and by the queues."""
 
     rule: kernel.Rule
-    queue: kernel.Queue
+    queues: tuple[kernel.Queue, ...]
+
+    @property
+    def ids(self) -> int:
+        """Each queue counts its own."""
+        return sum(queue.id_sequence for queue in self.queues)
+
+    @property
+    def dropped(self) -> int:
+        """Because a queue was full: these have no id."""
+        return sum(queue.dropped for queue in self.queues)
+
+    @property
+    def user_dropped(self) -> int:
+        """Because a socket buffer was full: these have an id."""
+        return sum(queue.user_dropped for queue in self.queues)
+
+    @property
+    def lost(self) -> int:
+        return self.dropped + self.user_dropped
+
+    @property
+    def arrived(self) -> int:
+        return self.ids + self.dropped
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        return tuple(queue.portid for queue in self.queues)
 
 
 @dataclass(frozen=True)
 class Snapshot:
     """What the kernel counted up to one moment."""
 
-    passage: Passage | None  # None if there was no rule or nobody had bound our queue
+    passage: Passage | None  # None if there was no rule or nobody had bound one of our queues
     any_queue: bool  # there was a rule, or somebody had bound some queue
     links: dict[str, kernel.Link]  # "router to-server": ...
     cpu: kernel.CpuTime
     processor_ticks: int | None
+    processor_rss_kib: int | None
     tainted: int
 
 
@@ -53,7 +81,7 @@ class Evidence:
     end: Snapshot
 
     def passages(self) -> tuple[Passage, Passage, Passage] | None:
-        """At start, after ping and at the end, if there were both rule and queue all the time."""
+        """At start, after ping and at the end, if there were both rule and queues all the time."""
         start, pinged, end = self.start.passage, self.pinged.passage, self.end.passage
         return (start, pinged, end) if start and pinged and end else None
 
@@ -97,7 +125,8 @@ def _output_read(folder: Path, name: str, parse: Callable[[str, str], T]) -> T:
 def _snapshot_read(folder: Path, moment: str, asked: kernel.Settings) -> Snapshot:
     status = file_parse(folder, f"{moment}/netns.status", kernel.settings_parse)
     queues = file_parse(folder, f"{moment}/queue", kernel.queues_parse)
-    queue = queues.get(kernel.number_parse(asked["queue"], "cell.conf: queue"))
+    ours = [queues[number] for number in _numbers_asked(asked) if number in queues]
+    complete = len(ours) == len(_numbers_asked(asked))
     rule = kernel.rule_parse(status, asked["family"]) if status["queues"] else None
     links = {}
     for role in ROLES:
@@ -105,12 +134,18 @@ def _snapshot_read(folder: Path, moment: str, asked: kernel.Settings) -> Snapsho
             name = f"{moment}/links.{status[f'{role}_ns']}.json"
             for device, link in file_parse(folder, name, kernel.links_parse).items():
                 links[f"{role} {device}"] = link
-    stat, queued = f"{moment}/proc.processor.stat", asked["mode"] == "queue"
+    process, queued = f"{moment}/proc.processor", asked["mode"] == "queue"
     return Snapshot(
-        passage=Passage(rule, queue) if rule and queue else None,
+        passage=Passage(rule, tuple(ours)) if rule and complete else None,
         any_queue=bool(rule or queues),
         links=links,
         cpu=file_parse(folder, f"{moment}/proc.stat", kernel.cpu_parse),
-        processor_ticks=file_parse(folder, stat, kernel.process_ticks_parse) if queued else None,
+        processor_ticks=file_parse(folder, f"{process}.stat", kernel.process_ticks_parse) if queued else None,
+        processor_rss_kib=file_parse(folder, f"{process}.status", kernel.memory_parse) if queued else None,
         tainted=file_parse(folder, f"{moment}/tainted", kernel.number_parse),
     )
+
+
+def _numbers_asked(asked: kernel.Settings) -> range:
+    first = kernel.number_parse(asked["queue"], "cell.conf: queue")
+    return range(first, first + kernel.number_parse(asked["queues"], "cell.conf: queues"))

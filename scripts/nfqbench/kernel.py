@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What the kernel and netns.sh tell about a cell: queues, rules, links, threads, CPU time."""
 
+import re
 from dataclasses import dataclass
 
 from .document import document_parse
@@ -144,6 +145,14 @@ def process_ticks_parse(text: str, source: str) -> int:
     if len(fields) < 13 or not fields[11].isdecimal() or not fields[12].isdecimal():
         raise Refused(f"{source}: not /proc/PID/stat")
     return int(fields[11]) + int(fields[12])
+
+
+def memory_parse(text: str, source: str) -> int:
+    """KiB that are resident, of /proc/PID/status."""
+    match = re.search(r"^VmRSS:\s*(\d+) kB$", text, re.MULTILINE)
+    if not match:
+        raise Refused(f"{source}: has no VmRSS")
+    return int(match[1])
 
 
 def number_parse(text: str, source: str) -> int:

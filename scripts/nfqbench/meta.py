@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from . import SCHEMA, VERSION, paths
-from .cell import Placement
 from .document import file_parse
 from .kernel import settings_parse
 from .machine import machine_describe, tools_describe, version_read
@@ -26,54 +25,74 @@ class Request:
 
     scenario: Scenario
     sched_note: str | None  # why it is not the policy that the scenario names
-    placement: Placement
-    blocks: int
     seed: int
     host: str
     parent: Path  # of the run directory
 
 
-def meta_make(request: Request, work: Path, started: str, finished: str) -> Json:
-    processor = request.placement.processor
+def meta_make(request: Request, cells: Path, started: str, finished: str) -> Json:
+    """`cells` holds the raw folders."""
+    scenario = request.scenario
     return {
         "schema": SCHEMA,
         "version": VERSION,
         "host": request.host,
         "started": started,
         "finished": finished,
-        "blocks": request.blocks,
+        "blocks": scenario.blocks,
         "seed": request.seed,
-        "scenario": {**asdict(request.scenario), "modes": [asdict(mode) for mode in request.scenario.modes]},
-        "processor": _command_describe(processor) if processor else _noop_describe(),
-        "pin": request.placement.pin or None,
-        "sched": {"in_force": request.scenario.sched, "note": request.sched_note},
+        "scenario": _scenario_describe(scenario),
+        "processor": _processors_describe(scenario),
+        "pin": scenario.pin or None,
+        "sched": {"in_force": scenario.sched, "note": request.sched_note},
         "root": not user_namespace_is_ours(),
         "machine": machine_describe(),
         "tools": tools_describe(),
-        **_topology_describe(work),
+        **_topology_describe(cells),
     }
+
+
+def _scenario_describe(scenario: Scenario) -> Json:
+    return {
+        **asdict(scenario),
+        "compare": [list(pair) for pair in scenario.compare],
+        "prepare": [_homes_remove(command) for command in scenario.prepare],
+        "modes": [{**asdict(mode), "processor": _command_describe(mode.processor)} for mode in scenario.modes],
+    }
+
+
+def _processors_describe(scenario: Scenario) -> str:
+    commands = dict.fromkeys(mode.processor for mode in scenario.modes if mode.queue)
+    described = [_command_describe(command) if command else _noop_describe() for command in commands]
+    return " and ".join(described) or "no processor"
 
 
 def _command_describe(command: str) -> str:
     """Without the directory, which may name a person."""
     program, _, arguments = command.partition(" ")
-    return f"{Path(program).name} {arguments}".rstrip()
+    return _homes_remove(f"{Path(program).name} {arguments}".rstrip())
+
+
+def _homes_remove(command: str) -> str:
+    return re.sub(r"/(?:home|root)/\S*/", "", command)
 
 
 def _noop_describe() -> str:
     return version_read([paths.noop_find() or "nfq-noop", "-V"]) or "nfq-noop"
 
 
-def _topology_describe(work: Path) -> Json:
-    """Rules and offloads, as in the first cell that came to have them; they are the same in all."""
-    for folder in sorted(work.iterdir()):
-        if (folder / "sched.txt").exists():
-            return {
-                "backend": file_parse(folder, "cell.conf", settings_parse)["backend"],
-                "rules": file_parse(folder, "steps.log", _rules_parse),
-                "offloads": _offloads_read(folder),
-            }
-    return {"backend": None, "rules": [], "offloads": {}}
+def _topology_describe(cells: Path) -> Json:
+    """Backend and offloads, as in the first cell that came to have them, since they are the same in all; and the rules
+    of all rows."""
+    queued = [folder for folder in sorted(cells.iterdir()) if (folder / "sched.txt").exists()]
+    if not queued:
+        return {"backend": None, "rules": [], "offloads": {}}
+    rules = [rule for folder in queued for rule in file_parse(folder, "steps.log", _rules_parse)]
+    return {
+        "backend": file_parse(queued[0], "cell.conf", settings_parse)["backend"],
+        "rules": list(dict.fromkeys(rules)),
+        "offloads": _offloads_read(queued[0]),
+    }
 
 
 def _rules_parse(text: str, _: str) -> list[str]:

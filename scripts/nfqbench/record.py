@@ -8,6 +8,7 @@ import os
 from dataclasses import asdict, dataclass
 
 from . import SCHEMA
+from .daemon import Latency, Percentiles
 from .document import Node
 from .evidence import Evidence, Snapshot
 from .plan import PlannedCell
@@ -25,6 +26,12 @@ class Rtt:
 
 
 @dataclass(frozen=True)
+class QueueShare:
+    queue: int
+    packets: int  # while iperf3 ran
+
+
+@dataclass(frozen=True)
 class Cell:
     """What statistics are made of. An invalid cell has reasons and no figures."""
 
@@ -35,6 +42,10 @@ class Cell:
     gbps: float | None = None
     daemon_cpu_s_per_gb: float | None = None
     bytes_per_message: float | None = None
+    calls_per_packet: float | None = None
+    lost_packets: int = 0
+    queues: tuple[QueueShare, ...] = ()
+    latency_us: Latency | None = None
 
     @property
     def valid(self) -> bool:
@@ -83,14 +94,14 @@ def _queue_part(evidence: Evidence) -> Json | None:
     if passages is None:
         return None
     start, pinged, end = passages
-    packets = end.queue.id_sequence - pinged.queue.id_sequence
+    packets = end.ids - pinged.ids
     size = end.rule.bytes - pinged.rule.bytes
     return {
-        "copy_mode": end.queue.copy_mode,
-        "copy_range": end.queue.copy_range,
-        "dropped": end.queue.dropped,
-        "user_dropped": end.queue.user_dropped,
-        "ping_packets": pinged.queue.id_sequence - start.queue.id_sequence,
+        "copy_mode": end.queues[0].copy_mode,
+        "copy_range": end.queues[0].copy_range,
+        "dropped": end.dropped,
+        "user_dropped": end.user_dropped,
+        "ping_packets": pinged.ids - start.ids,
         "load_packets": packets,
         "load_rule_packets": end.rule.packets - pinged.rule.packets,
         "load_bytes": size,
@@ -102,12 +113,38 @@ def _daemon_part(evidence: Evidence) -> Json:
     part: Json = {"exit_status": evidence.processor_status}
     part["threads"] = [asdict(thread) for thread in evidence.threads]
     if evidence.daemon:
-        part.update(asdict(evidence.daemon[-1]))
+        part.update(asdict(evidence.daemon[-1]), ping_minor_faults=evidence.daemon[0].minor_faults)
+    part.update(_load_counters(evidence))
+    part["queues"] = _queue_shares(evidence)
+    part["rss_kib"] = evidence.end.processor_rss_kib
     part["load_cpu_s"] = cpu_s = _load_cpu(evidence)
     passages = evidence.passages()
     size = passages[2].rule.bytes - passages[1].rule.bytes if passages else 0
     part["cpu_s_per_gb"] = cpu_s / size * 1e9 if cpu_s is not None and size else None
     return part
+
+
+def _load_counters(evidence: Evidence) -> Json:
+    """What the daemon did while iperf3 ran; of another program nothing is known."""
+    keys = ("packets", "receive_calls", "send_calls", "minor_faults")
+    counters: Json = {f"load_{key}": None for key in keys}
+    if evidence.traffic and len(evidence.daemon) > 1:
+        for key in keys:
+            before, after = getattr(evidence.daemon[0], key), getattr(evidence.daemon[-1], key)
+            counters[f"load_{key}"] = None if before is None or after is None else after - before
+    return counters
+
+
+def _queue_shares(evidence: Evidence) -> list[Json] | None:
+    """By the kernel's ids, which are known for every program."""
+    passages = evidence.passages()
+    if passages is None or not evidence.traffic:
+        return None
+    _, pinged, end = passages
+    return [
+        {"queue": after.number, "packets": after.id_sequence - before.id_sequence}
+        for before, after in zip(pinged.queues, end.queues)
+    ]
 
 
 def _load_cpu(evidence: Evidence) -> float | None:
@@ -149,6 +186,8 @@ def cell_parse(node: Node) -> Cell:
     ping, queue, daemon = (node.get(key) for key in ("ping", "queue", "daemon"))
     traffic = node.get("tcp") or node.get("udp")
     cpu_s = daemon.get("cpu_s_per_gb") if daemon else None
+    latency = daemon.get("latency_us") if daemon else None
+    shares = daemon.get("queues") if daemon else None
     message = queue.get("bytes_per_message") if queue else None
     return Cell(
         block, mode, reasons,
@@ -156,4 +195,25 @@ def cell_parse(node: Node) -> Cell:
         gbps=traffic["gbps"].number() if traffic else None,
         daemon_cpu_s_per_gb=cpu_s.number() if cpu_s else None,
         bytes_per_message=message.number() if message else None,
+        calls_per_packet=_calls_parse(daemon) if daemon else None,
+        lost_packets=sum(queue[key].count() for key in ("dropped", "user_dropped")) if queue else 0,
+        queues=tuple(QueueShare(share["queue"].count(), share["packets"].count()) for share in shares or ()),
+        latency_us=_latency_parse(latency) if latency else None,
     )  # fmt: skip
+
+
+def _calls_parse(daemon: Node) -> float | None:
+    """System calls for each packet while iperf3 ran."""
+    packets, receives, sends = (daemon.get(f"load_{key}") for key in ("packets", "receive_calls", "send_calls"))
+    if not packets or not receives or not sends or not packets.count():
+        return None
+    return (receives.count() + sends.count()) / packets.count()
+
+
+def _latency_parse(node: Node) -> Latency:
+    return Latency(
+        *(
+            Percentiles(*(node[which][key].number() for key in ("p50", "p99", "p999", "max")))
+            for which in ("receive_to_verdict", "verdict_call")
+        )
+    )

@@ -4,43 +4,50 @@
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 from . import progress
-from .cell import cell_measure, process_is_alive, stale_namespaces_remove
+from .cell import cell_measure, process_is_alive, stale_namespaces_remove, work_insert
 from .document import Node
-from .errors import Failure, Refused
+from .errors import CannotRun, Failure, Refused
 from .evidence import evidence_read
 from .judge import judge
 from .meta import Request, meta_make
 from .plan import PlannedCell, plan_make
 from .record import Json, cell_parse, record_make
+from .scenario import Scenario
 from .store import Run, json_render, jsonl_render, parent_prepare, run_make, run_name, run_store
 from .table import csv_render, text_render
 
 WORK = "nfq-bench-"
+PREPARE_LIMIT_S = 300
 
 
 def run_perform(request: Request) -> Run:
     parent_prepare(request.parent)
     stale_remove()
     work = Path(tempfile.mkdtemp(prefix=f"{WORK}{os.getpid()}-"))
+    cells, prepared = work / "cells", work / "prepared"
     try:
+        cells.mkdir()
+        prepared.mkdir()
+        prepare_perform(request.scenario.prepare, prepared)
         started = utc_now()
-        records = _cells_measure(request, work)
-        meta = meta_make(request, work, started, finished=utc_now())
+        records = _cells_measure(request, cells, prepared)
+        meta = meta_make(request, cells, started, finished=utc_now())
         run = run_make(Node(meta, "meta.json"), [Node(record, "runs.jsonl") for record in records])
-        directory = _run_store(request.parent, run, meta, records, work)
+        directory = _run_store(request.parent, run, meta, records, cells)
         print(f"nfq-bench: stored in {directory}", file=sys.stderr)
         return run
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _run_store(parent: Path, run: Run, meta: Json, records: list[Json], work: Path) -> Path:
+def _run_store(parent: Path, run: Run, meta: Json, records: list[Json], raw: Path) -> Path:
     name, table = run_name(run.meta), text_render(run)
     files = {
         "meta.json": json_render(meta),
@@ -50,9 +57,25 @@ def _run_store(parent: Path, run: Run, meta: Json, records: list[Json], work: Pa
         "table.txt": table,
     }
     try:
-        return run_store(parent, name, files, work)
+        return run_store(parent, name, files, raw)
     except OSError as error:
         raise Failure(f"{parent}: cannot be stored: {error.strerror}; what would have been:\n\n{table}") from None
+
+
+def prepare_perform(commands: tuple[str, ...], folder: Path) -> None:
+    """What the rows need beyond the tools that every run needs, such as a program that is to be compiled."""
+    for command in commands:
+        try:
+            done = subprocess.run(
+                ["bash", "-euc", work_insert(command, folder)], cwd=folder, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+                timeout=PREPARE_LIMIT_S, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise CannotRun(f"cannot run here: prepare: {command}: not done after {PREPARE_LIMIT_S} s") from None
+        if done.returncode != 0:
+            last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+            raise CannotRun(f"cannot run here: prepare: {command}: {last}")
 
 
 def utc_now() -> str:
@@ -69,16 +92,16 @@ def stale_remove() -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _cells_measure(request: Request, work: Path) -> list[Json]:
+def _cells_measure(request: Request, cells: Path, prepared: Path) -> list[Json]:
     scenario = request.scenario
-    plan = plan_make(scenario.modes, request.blocks, request.seed)
+    plan = plan_make(scenario.modes, scenario.blocks, request.seed)
     guess_s = scenario.ping_count * scenario.ping_interval_ms / 1000 + scenario.iperf_seconds + progress.OVERHEAD_S
     shown = progress.Progress(len(plan), guess_s)
     records: list[Json] = []
     try:
         for planned in plan:
             shown.begin(planned)
-            record = _cell_record(request, planned, work)
+            record = _cell_record(scenario, planned, cells / planned.folder, prepared)
             records.append(record)
             shown.end(planned, cell_parse(Node(record, "runs.jsonl")))
             _hope_check(records, len(scenario.modes))
@@ -87,15 +110,14 @@ def _cells_measure(request: Request, work: Path) -> list[Json]:
     return records
 
 
-def _cell_record(request: Request, planned: PlannedCell, work: Path) -> Json:
-    folder = work / planned.folder
+def _cell_record(scenario: Scenario, planned: PlannedCell, folder: Path, prepared: Path) -> Json:
     started = utc_now()
-    cell_measure(planned, request.scenario, request.placement, folder)
+    cell_measure(planned, scenario, prepared, folder)
     try:
         evidence = evidence_read(folder)
     except Refused as error:
         return record_make(planned, started, None, (str(error),))
-    return record_make(planned, started, evidence, judge(request.scenario, planned.mode, evidence))
+    return record_make(planned, started, evidence, judge(scenario, planned.mode, evidence))
 
 
 def _hope_check(records: list[Json], modes: int) -> None:

@@ -3,28 +3,48 @@
 
 import re
 import tomllib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from .document import Node
 from .errors import Refused, UsageError
 
+T = TypeVar("T")
+
 TOPOLOGIES = ("router", "pair")
+FAMILIES = (4, 6)
+FANOUTS = ("", "hash", "cpu")
 SCHED = re.compile(r"inherit|other|(rr|fifo):([1-9]|[1-9][0-9])")
+PIN = re.compile(r"|((client|server|daemon)=[0-9,-]+,?)+")
 PING = re.compile(r"(\d+)@(\d+)")
 LABEL_LENGTH = 24  # so that the table stays narrow
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")
+BLOCKS = 5
 
 
 @dataclass(frozen=True)
 class Mode:
-    """A row of the table."""
+    """A row of the table. What is None is as the scenario says."""
 
     name: str
     label: str
     queue: bool  # a rule queues, a processor answers
     gso: bool | None  # what is claimed about aggregates; None = nothing
     noop: str = ""  # more options for nfq-noop
+    processor: str = ""  # a command with {queue}, in which {work} is where `prepare` ran; empty = nfq-noop
+    may_drop: bool = False  # the program is known to lose packets: they are told, and no reason
+    queues: int = 1
+    fanout: str = ""  # how packets are spread over the queues; empty = hash
+    rps: int | None = None  # the CPU that works on all packets that a link receives
+    sched: str | None = None
+    pin: str | None = None
+    iperf_args: str | None = None
+    baseline: str | None = None
+
+
+NO_QUEUE = Mode(name="none", label="no nfq", queue=False, gso=None)
 
 
 @dataclass(frozen=True)
@@ -40,6 +60,12 @@ class Scenario:
     iperf_seconds: int
     iperf_args: str
     modes: tuple[Mode, ...]
+    family: int = 4
+    gso_max: int = 0  # bytes of the greatest aggregate; 0 = the kernel's default
+    blocks: int = BLOCKS
+    pin: str = ""
+    prepare: tuple[str, ...] = ()  # commands that run before the first cell
+    compare: tuple[tuple[str, str], ...] = ()  # modes between which ratios are of interest, too
 
     @property
     def directions(self) -> int:
@@ -48,6 +74,15 @@ class Scenario:
 
     def mode(self, name: str) -> Mode:
         return next(mode for mode in self.modes if mode.name == name)
+
+    def sched_of(self, mode: Mode) -> str:
+        return self.sched if mode.sched is None else mode.sched
+
+    def pin_of(self, mode: Mode) -> str:
+        return self.pin if mode.pin is None else mode.pin
+
+    def iperf_args_of(self, mode: Mode) -> str:
+        return self.iperf_args if mode.iperf_args is None else mode.iperf_args
 
 
 def scenario_load(path: Path) -> Scenario:
@@ -64,7 +99,8 @@ def scenario_load(path: Path) -> Scenario:
 
 
 def _scenario_parse(root: Node) -> Scenario:
-    root.only("name", "question", "topology", "baseline", "sched", "cc", "ping", "iperf", "mode")
+    root.only("name", "question", "topology", "family", "gso_max", "baseline", "blocks", "sched", "pin", "cc",
+              "prepare", "compare", "ping", "iperf", "mode")  # fmt: skip
     root["ping"].only("count", "interval_ms")
     root["iperf"].only("seconds", "args")
     scenario = Scenario(
@@ -79,21 +115,56 @@ def _scenario_parse(root: Node) -> Scenario:
         iperf_seconds=root["iperf"]["seconds"].count(),
         iperf_args=root["iperf"]["args"].text(),
         modes=tuple(_mode_parse(node) for node in root["mode"]),
+        family=_optional(root, "family", Node.count, 4),
+        gso_max=_optional(root, "gso_max", Node.count, 0),
+        blocks=_optional(root, "blocks", Node.count, BLOCKS),
+        pin=_optional(root, "pin", Node.text, ""),
+        prepare=_optional(root, "prepare", _texts, ()),
+        compare=_optional(root, "compare", _pairs, ()),
     )
     scenario_check(scenario, root.source)
     return scenario
 
 
 def _mode_parse(node: Node) -> Mode:
-    node.only("name", "label", "queue", "gso", "noop")
-    gso, noop = node.get("gso"), node.get("noop")
+    node.only("name", "label", "queue", "gso", "noop", "processor", "may_drop", "queues", "fanout", "rps", "sched",
+              "pin", "iperf_args", "baseline")  # fmt: skip
     return Mode(
         name=node["name"].text(),
         label=node["label"].text(),
         queue=node["queue"].boolean(),
-        gso=gso.boolean() if gso else None,
-        noop=noop.text() if noop else "",
+        gso=_optional(node, "gso", Node.boolean, None),
+        noop=_optional(node, "noop", Node.text, ""),
+        processor=_optional(node, "processor", Node.text, ""),
+        may_drop=_optional(node, "may_drop", Node.boolean, False),
+        queues=_optional(node, "queues", Node.count, 1),
+        fanout=_optional(node, "fanout", Node.text, ""),
+        rps=_optional(node, "rps", Node.count, None),
+        sched=_optional(node, "sched", Node.text, None),
+        pin=_optional(node, "pin", Node.text, None),
+        iperf_args=_optional(node, "iperf_args", Node.text, None),
+        baseline=_optional(node, "baseline", Node.text, None),
     )
+
+
+def _optional(node: Node, key: str, read: Callable[[Node], T], default: T) -> T:
+    value = node.get(key)
+    return read(value) if value else default
+
+
+def _texts(node: Node) -> tuple[str, ...]:
+    return tuple(item.text() for item in node)
+
+
+def _pairs(node: Node) -> tuple[tuple[str, str], ...]:
+    return tuple(_pair(item) for item in node)
+
+
+def _pair(node: Node) -> tuple[str, str]:
+    texts = _texts(node)
+    if len(texts) != 2:
+        raise node.refuse("should be a pair of modes")
+    return texts[0], texts[1]
 
 
 def scenario_check(scenario: Scenario, source: str) -> None:
@@ -102,7 +173,10 @@ def scenario_check(scenario: Scenario, source: str) -> None:
     problems = {
         f"name \"{scenario.name}\": use a-z, 0-9, - and .": not NAME.fullmatch(scenario.name),
         f"topology \"{scenario.topology}\": {' or '.join(TOPOLOGIES)}": scenario.topology not in TOPOLOGIES,
+        f"family {scenario.family}: 4 or 6": scenario.family not in FAMILIES,
+        "blocks 0: at least 1": scenario.blocks < 1,
         f"sched \"{scenario.sched}\": inherit, other, rr:1-99 or fifo:1-99": not SCHED.fullmatch(scenario.sched),
+        f"pin \"{scenario.pin}\": client=CPUS,server=CPUS,daemon=CPUS": not PIN.fullmatch(scenario.pin),
         f"cc \"{scenario.cc}\": not the name of a congestion control": not re.fullmatch(r"[a-z0-9_]+", scenario.cc),
         f"ping count {scenario.ping_count}: at most 65535": scenario.ping_count > 65535,
         f"iperf seconds {scenario.iperf_seconds}: 0 or more": scenario.iperf_seconds < 0,
@@ -115,13 +189,50 @@ def scenario_check(scenario: Scenario, source: str) -> None:
     for problem, found in problems.items():
         if found:
             raise UsageError(f"{source}: {problem}")
+    for pair in scenario.compare:
+        if not set(pair) <= set(names) or pair[0] == pair[1]:
+            raise UsageError(f"{source}: compare {list(pair)}: not two of the modes: {', '.join(names)}")
     for mode in scenario.modes:
-        if not 0 < len(mode.label) <= LABEL_LENGTH:
-            raise UsageError(f"{source}: mode \"{mode.name}\": a label has 1 to {LABEL_LENGTH} characters")
-        if not NAME.fullmatch(mode.name):
-            raise UsageError(f"{source}: mode \"{mode.name}\": use a-z, 0-9, - and .")
-        if not mode.queue and (mode.gso is not None or mode.noop):
-            raise UsageError(f"{source}: mode \"{mode.name}\": gso and noop mean nothing without queue = true")
+        for problem in (*_mode_check(mode), *_baseline_check(scenario, mode)):
+            raise UsageError(f"{source}: mode \"{mode.name}\": {problem}")
+
+
+def _mode_check(mode: Mode) -> Iterator[str]:
+    if not 0 < len(mode.label) <= LABEL_LENGTH:
+        yield f"a label has 1 to {LABEL_LENGTH} characters"
+    if not NAME.fullmatch(mode.name):
+        yield "use a-z, 0-9, - and ."
+    if mode.pin is not None and not PIN.fullmatch(mode.pin):
+        yield f"pin \"{mode.pin}\": client=CPUS,server=CPUS,daemon=CPUS"
+    yield from _queue_check(mode) if mode.queue else _no_queue_check(mode)
+
+
+def _no_queue_check(mode: Mode) -> Iterator[str]:
+    for key in ("gso", "noop", "processor", "may_drop", "queues", "fanout", "sched"):
+        if getattr(mode, key) != getattr(NO_QUEUE, key):
+            yield f"{key} means nothing without queue = true"
+
+
+def _queue_check(mode: Mode) -> Iterator[str]:
+    if mode.sched is not None and not SCHED.fullmatch(mode.sched):
+        yield f"sched \"{mode.sched}\": inherit, other, rr:1-99 or fifo:1-99"
+    if mode.queues < 1:
+        yield "queues 0: at least 1"
+    if mode.fanout not in FANOUTS:
+        yield f"fanout \"{mode.fanout}\": hash or cpu"
+    if mode.fanout and mode.queues == 1:
+        yield "fanout means nothing with one queue"
+    if mode.processor and "{queue}" not in mode.processor:
+        yield f"processor \"{mode.processor}\" has no {{queue}}, which becomes the number of the queue"
+    if mode.processor and mode.noop:
+        yield "noop has options of nfq-noop, in whose place is a processor"
+    if mode.may_drop and not mode.processor:
+        yield "may_drop is for a processor in the place of nfq-noop"
+
+
+def _baseline_check(scenario: Scenario, mode: Mode) -> Iterator[str]:
+    if mode.baseline is not None and mode.baseline not in [other.name for other in scenario.modes if not other.queue]:
+        yield f"baseline \"{mode.baseline}\" is not a mode without a queue"
 
 
 def ping_option(text: str) -> dict[str, int]:
@@ -134,10 +245,23 @@ def ping_option(text: str) -> dict[str, int]:
     return {"ping_count": int(match[1]), "ping_interval_ms": int(match[2])}
 
 
+def everywhere_replace(scenario: Scenario, changes: dict[str, Any]) -> Scenario:
+    """What is true for all rows, whatever a row says of its own."""
+    modes = tuple(replace(mode, **dict.fromkeys(changes)) for mode in scenario.modes)
+    return replace(scenario, modes=modes, **changes)
+
+
 def processor_replace(scenario: Scenario, command: str) -> Scenario:
-    """Another program takes the place of nfq-noop. What it does about GSO is its own affair: nothing is claimed."""
+    """Another program takes the place of all rows with a queue. What it does about GSO is its own affair: nothing is
+    claimed."""
     if "{queue}" not in command:
         raise UsageError(f"--processor \"{command}\": has no {{queue}}, which becomes the number of the queue")
     label = Path(command.split()[0]).name[:LABEL_LENGTH]
     modes = [mode for mode in scenario.modes if not mode.queue]
-    return replace(scenario, modes=(*modes, Mode(name="processor", label=label, queue=True, gso=None)))
+    names = {mode.name for mode in modes}
+    return replace(
+        scenario,
+        modes=(*modes, Mode(name="processor", label=label, queue=True, gso=None, processor=command)),
+        prepare=scenario.prepare if "{work}" in command else (),
+        compare=tuple(pair for pair in scenario.compare if set(pair) <= names),
+    )

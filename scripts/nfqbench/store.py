@@ -14,7 +14,7 @@ from . import SCHEMA
 from .document import Node, document_parse, documents_parse, file_parse
 from .errors import Failure, Refused
 from .record import Cell, Json, cell_parse
-from .summary import Summary, summary_make
+from .summary import Plan, Summary, summary_make
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,30 @@ def run_make(meta: Node, records: Sequence[Node]) -> Run:
     if meta["schema"].integer() != SCHEMA:
         raise meta.refuse(f"schema {meta['schema'].integer()} is not understood, only {SCHEMA}")
     scenario = meta["scenario"]
-    modes = [(mode["name"].text(), mode["label"].text()) for mode in scenario["modes"]]
+    baseline = scenario["baseline"].text()
+    plans = [_plan_parse(mode, baseline) for mode in scenario["modes"]]
+    compare = [_pair_parse(pair) for pair in scenario.get("compare") or ()]
+    _names_check(scenario, plans, compare)
     directions = 2 if scenario["topology"].text() == "router" else 1
     cells = tuple(cell_parse(record) for record in records)
-    return Run(meta, cells, summary_make(modes, scenario["baseline"].text(), directions, cells))
+    return Run(meta, cells, summary_make(plans, baseline, compare, directions, cells))
+
+
+def _plan_parse(mode: Node, baseline: str) -> Plan:
+    own = mode.get("baseline")
+    return Plan(mode["name"].text(), mode["label"].text(), mode["queue"].boolean(), own.text() if own else baseline)
+
+
+def _pair_parse(node: Node) -> tuple[str, str]:
+    first, second = (name.text() for name in node)
+    return first, second
+
+
+def _names_check(scenario: Node, plans: Sequence[Plan], compare: Sequence[tuple[str, str]]) -> None:
+    known = {plan.mode for plan in plans}
+    named = {plan.baseline for plan in plans} | {name for pair in compare for name in pair}
+    if not named <= known:
+        raise scenario.refuse(f"names rows that are not there: {', '.join(sorted(named - known))}")
 
 
 def run_load(directory: Path) -> Run:

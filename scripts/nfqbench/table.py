@@ -4,17 +4,16 @@
 import csv
 import io
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from .document import Node
+from .daemon import Percentiles
+from .grid import WIDTH, Grid, grid_join, grid_lines, grid_markdown, grids_fit, text_wrap
+from .header import header_lines
 from .stats import Interval, Ratio
 from .store import Run
-from .summary import FEW_BLOCKS, Reference, Row, RttRow, Summary
+from .summary import FEW_BLOCKS, PairRow, QueueRow, Reference, Row, RttRow, Summary
 
-WIDTH = 100
 UNKNOWN = "-"
-
-Grid = list[list[str]]  # the first line holds the headings
 
 
 def figure_format(value: float | None) -> str:
@@ -27,16 +26,28 @@ def figure_format(value: float | None) -> str:
 
 def text_render(run: Run, reference: Reference | None = None) -> str:
     groups = ["", "RTT us", "", "", "Gbit/s", "", ""]
-    main, cost = _grid_lines([groups, *_main_grid(run.summary, reference)]), _grid_lines(_cost_grid(run.summary))
-    parts = (_header(run.meta), main, cost, _notes(run, reference), _invalid_lines(run))
-    return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+    grids = [[groups, *_main_grid(run.summary, reference)]]
+    for labels, parts in _further_grids(run.summary):
+        grids += grids_fit(labels, parts)
+    return _parts_join(run, reference, [grid_lines(grid) for grid in grids])
 
 
 def markdown_render(run: Run, reference: Reference | None = None) -> str:
-    main, cost = _main_grid(run.summary, reference), _cost_grid(run.summary)
+    main = _main_grid(run.summary, reference)
     main[0] = ["", "RTT us, mean (min-max)", "95 %", "ratio", "Gbit/s, mean", "95 %", "ratio"]
-    parts = (_header(run.meta), _grid_markdown(main), _grid_markdown(cost), _notes(run, reference), _invalid_lines(run))
+    grids = [main, *(grid_join([labels, *parts]) for labels, parts in _further_grids(run.summary))]
+    return _parts_join(run, reference, [grid_markdown(grid) for grid in grids])
+
+
+def _parts_join(run: Run, reference: Reference | None, grids: Sequence[list[str]]) -> str:
+    parts = (header_lines(run.meta), *grids, _notes(run, reference), _invalid_lines(run))
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
+
+
+def _further_grids(summary: Summary) -> list[tuple[Grid, list[Grid]]]:
+    """Those for which there are figures: of each the labels, and the columns that stay together."""
+    grids = [_compare_grid(summary), _cost_grid(summary), _queues_grid(summary.rows), _latency_grid(summary.rows)]
+    return [(labels, parts) for labels, parts in grids if len(labels) > 1]
 
 
 def csv_render(runs: Mapping[str, Run], reference: Reference | None = None) -> str:
@@ -118,62 +129,85 @@ def _share_format(share: float | None) -> str:
     return "" if share is None else f" [{100 * share:.0f} %]"
 
 
-def _cost_grid(summary: Summary) -> Grid:
+def _compare_grid(summary: Summary) -> tuple[Grid, list[Grid]]:
+    """What was not measured in any row, such as the RTT, is left out."""
+    labels = {row.mode: row.label for row in summary.rows}
+    pairs = summary.compare
+    parts: list[Grid] = []
+    for name, figures in (("Gbit/s", [pair.gbps for pair in pairs]), ("RTT", [pair.rtt for pair in pairs])):
+        if any(figures):
+            parts.append([[f"{name}: median", "95 % of the mean"], *map(_pair_texts, figures)])
+    blocks = [["blocks"], *([str(pair.blocks)] for pair in pairs)]
+    parts[-1:] = [grid_join([*parts[-1:], blocks])]
+    return [["ratios within a block"], *([f"{labels[pair.mode]} / {labels[pair.other]}"] for pair in pairs)], parts
+
+
+def _pair_texts(pair: PairRow | None) -> list[str]:
+    if pair is None:
+        return [UNKNOWN, UNKNOWN]
+    ends = pair.ci95
+    return [figure_format(pair.median), "-".join(map(figure_format, ends)) if ends else UNKNOWN]
+
+
+def _cost_grid(summary: Summary) -> tuple[Grid, list[Grid]]:
     """What a pass through the queue costs, and how many cells stand behind a row."""
-    grid = [["", "us a pass", "CPU s/GB", "bytes a message", "RTT p50", "p99", "cells"]]
-    for row in summary.rows:
-        rtt = row.rtt_us
-        figures = [row.us_per_pass, row.daemon_cpu_s_per_gb, row.bytes_per_message]
-        figures += [rtt.p50, rtt.p99] if rtt else [None, None]
-        total = row.valid_cells + row.invalid_cells
-        grid.append([row.label, *(figure_format(figure) for figure in figures), f"{row.valid_cells} of {total}"])
-    return grid
+    rows = summary.rows
+    costs = [["us a pass", "CPU s/GB", "bytes a message"], *(_cost_texts(row) for row in rows)]
+    calls = [["calls a packet"], *([figure_format(row.calls_per_packet)] for row in rows)]
+    rtts = [["RTT p50", "p99"], *(_rtt_texts(row.rtt_us) for row in rows)]
+    cells = [["cells"], *([f"{row.valid_cells} of {row.valid_cells + row.invalid_cells}"] for row in rows)]
+    known = any(row.calls_per_packet is not None for row in rows)
+    return _labels(rows), [costs, *([calls] if known else []), rtts, cells]
 
 
-def _grid_lines(grid: Grid) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*grid)]
-    return ["  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip() for line in grid]
+def _cost_texts(row: Row) -> list[str]:
+    return [figure_format(figure) for figure in (row.us_per_pass, row.daemon_cpu_s_per_gb, row.bytes_per_message)]
 
 
-def _grid_markdown(grid: Grid) -> list[str]:
-    lines = ["| " + " | ".join(line) + " |" for line in grid]
-    return [lines[0], "|---" * len(grid[0]) + "|", *lines[1:]]
+def _rtt_texts(rtt: RttRow | None) -> list[str]:
+    return [figure_format(rtt.p50), figure_format(rtt.p99)] if rtt else [UNKNOWN, UNKNOWN]
 
 
-def _header(meta: Node) -> list[str]:
-    scenario, machine = meta["scenario"], meta["machine"]
-    first = f"{scenario['name'].text()}: {scenario['topology'].text()}, IPv4"
-    if scenario["ping_count"].count():
-        first += f"; ping -c {scenario['ping_count'].count()} -i {scenario['ping_interval_ms'].count() / 1000:g}"
-    if scenario["iperf_seconds"].count():
-        arguments = f" {scenario['iperf_args'].text()}".rstrip()
-        first += f"; iperf3 -t {scenario['iperf_seconds'].count()} -C {scenario['cc'].text()}{arguments}"
-    first += f"; blocks {meta['blocks'].count()}, seed {meta['seed'].integer()}"
-    host = f"{meta['started'].text()}, host \"{meta['host'].text()}\": {machine['cpu'].text()}, "
-    host += f"{machine['cpus'].count()} CPUs{_virtual_format(machine)}, Linux {machine['kernel']['release'].text()}"
-    processor = f"{meta['processor'].text()}, {_sched_format(meta['sched']['in_force'].text())}"
-    backend = meta.get("backend")
-    processor += f"; rules by {backend.text()}" if backend else ""
-    return [line for text in (first, host, processor) for line in textwrap.wrap(text, WIDTH, subsequent_indent="  ")]
+def _labels(rows: Sequence[Row], heading: str = "") -> Grid:
+    return [[heading], *([row.label] for row in rows)]
 
 
-def _virtual_format(machine: Node) -> str:
-    hypervisor, virtualized = machine.get("hypervisor"), machine.get("virtualized")
-    if hypervisor:
-        return f", virtualized ({hypervisor.text()})"
-    return ", virtualized" if virtualized and virtualized.boolean() else ""
+def _queues_grid(rows: Sequence[Row]) -> tuple[Grid, list[Grid]]:
+    """For rows with several queues."""
+    labels, shares = [[""]], [["packets by queue"]]
+    for row in rows:
+        if len(row.queues) > 1:
+            lines = textwrap.wrap(_shares_text(row.queues), WIDTH - 26)
+            labels += [[row.label], *([[""]] * (len(lines) - 1))]
+            shares += [[line] for line in lines]
+    return labels, [shares]
 
 
-def _sched_format(sched: str) -> str:
-    policy, _, priority = sched.partition(":")
-    return f"SCHED_{policy.upper()} {priority}".rstrip() if policy != "inherit" else "scheduling inherited"
+def _shares_text(queues: Sequence[QueueRow]) -> str:
+    total = sum(queue.packets for queue in queues) or 1
+    return ", ".join(f"{queue.queue}: {queue.packets:.0f} ({100 * queue.packets / total:.0f} %)" for queue in queues)
+
+
+def _latency_grid(rows: Sequence[Row]) -> tuple[Grid, list[Grid]]:
+    known = [(row.label, row.latency_us) for row in rows if row.latency_us]
+    labels = [["latency in the daemon us"], *([label] for label, _ in known)]
+    parts = [
+        [["to verdict p50", "p99", "max"], *(_latency_texts(latency.receive_to_verdict) for _, latency in known)],
+        [["verdict call p50", "p99", "max"], *(_latency_texts(latency.verdict_call) for _, latency in known)],
+    ]
+    return labels, parts
+
+
+def _latency_texts(latency: Percentiles) -> list[str]:
+    return [figure_format(figure) for figure in (latency.p50, latency.p99, latency.max)]
 
 
 def _notes(run: Run, reference: Reference | None) -> list[str]:
     meta, summary = run.meta, run.summary
-    baseline = next(row.label for row in summary.rows if row.mode == summary.baseline)
-    legend = f"95 %: of the mean over blocks; ratio: to \"{baseline}\" of the same block"
-    notes = [legend + (f"; [%]: of {reference.label}." if reference else ".")]
+    labels = {row.mode: row.label for row in summary.rows}
+    baseline = labels[summary.baseline]
+    legend = f"95 %: of the mean over blocks; ratio: to \"{baseline}\" of the same block{_others_format(summary)}"
+    notes = [legend + (f"; [%]: of {reference.label}." if reference else "."), *_losses_notes(summary)]
     noise = summary.noise_floor
     if noise.rtt is not None and noise.gbps is not None:
         varies = f"{100 * noise.rtt:.0f} % (RTT) and {100 * noise.gbps:.0f} % (Gbit/s)"
@@ -183,7 +217,22 @@ def _notes(run: Run, reference: Reference | None) -> list[str]:
         notes.append(f"Few blocks ({few}): the intervals are themselves uncertain.")
     if meta["sched"].get("note"):
         notes.append(meta["sched"]["note"].text())
-    return [line for note in notes for line in textwrap.wrap(note, WIDTH, subsequent_indent="  ")]
+    return [line for note in notes for line in text_wrap(note)]
+
+
+def _others_format(summary: Summary) -> str:
+    """Of rows that are compared with another row than most."""
+    labels = {row.mode: row.label for row in summary.rows}
+    others = [row for row in summary.rows if row.baseline != summary.baseline]
+    return "".join(f"; of \"{row.label}\": to \"{labels[row.baseline]}\"" for row in others)
+
+
+def _losses_notes(summary: Summary) -> list[str]:
+    return [
+        f"\"{row.label}\" lost {row.lost_packets} packets in {row.cells_with_losses} of {row.valid_cells} cells: "
+        "they count for the row, because the row is about a program that loses packets."
+        for row in summary.rows if row.lost_packets
+    ]  # fmt: skip
 
 
 def _invalid_lines(run: Run) -> list[str]:
@@ -194,5 +243,5 @@ def _invalid_lines(run: Run) -> list[str]:
     lines = [f"Invalid, not counted: {len(invalid)} of {len(run.cells)} cells"]
     for cell in invalid:
         text = f"block {cell.block}, {labels[cell.mode]}: {'; '.join(cell.reasons)}"
-        lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="    ")
+        lines += text_wrap(text, indent="  ")
     return lines

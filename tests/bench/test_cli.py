@@ -5,8 +5,11 @@ import ast
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from unittest import mock
 
-from helper import DATA, NFQ_BENCH, ROOT, FolderTest, nfq_bench
+from helper import DATA, NFQ_BENCH, ROOT, FolderTest, nfq_bench, scenario_recorded
+from nfqbench import cli
 
 
 class Usage(FolderTest):
@@ -36,16 +39,41 @@ class Usage(FolderTest):
         self.status(2, "run", "--iperf", "-1", says="iperf seconds -1: 0 or more")
         self.status(2, "run", "--sched", "rr", says="inherit, other, rr:1-99 or fifo:1-99")
         self.status(2, "run", "--topology", "ring", says="router or pair")
+        self.status(2, "run", "--pin", "router=0", says='pin "router=0": client=CPUS')
         self.status(2, "run", "--name", "a/b", says="letters, digits")
         self.status(2, "run", "--processor", "nfqws", says=r"has no \{queue\}")
         self.status(2, "run", "--ping", "0", "--iperf", "0", says="nothing to measure")
+
+    def test_quickly_is_not_measured_what_the_scenario_does_not_measure(self) -> None:
+        options = cli._parser().parse_args(["run", "--quick"])
+        adjusted = cli._scenario_adjust(replace(scenario_recorded(), ping_count=0, blocks=10), options)
+        self.assertEqual((adjusted.ping_count, adjusted.iperf_seconds, adjusted.blocks), (0, 2, 3))
+
+    def test_blocks_are_the_scenarios_unless_told(self) -> None:
+        scenario = replace(scenario_recorded(), blocks=10)
+        for words, blocks in ((["run"], 10), (["run", "--blocks", "2"], 2), (["run", "--quick", "--blocks", "9"], 9)):
+            adjusted = cli._scenario_adjust(scenario, cli._parser().parse_args(words))
+            self.assertEqual(adjusted.blocks, blocks)
+
+    def test_each_policy_that_is_not_permitted_is_replaced_and_told(self) -> None:
+        scenario = scenario_recorded()
+        modes = [replace(mode, sched="fifo:3" if mode.name == "nfq" else None) for mode in scenario.modes]
+        modes.append(replace(scenario.mode("nfq"), name="last", sched="inherit"))
+
+        def choose(wanted: str, asked: bool) -> tuple[str, str | None]:
+            return ("other", f"No {wanted}.") if ":" in wanted and not asked else (wanted, None)
+
+        with mock.patch.object(cli, "sched_choose", choose):
+            settled, note = cli._sched_settle(replace(scenario, modes=tuple(modes)), asked=False)
+        self.assertEqual((settled.sched, note), ("other", "No fifo:3. No rr:99."))
+        self.assertEqual([mode.sched for mode in settled.modes], [None, "other", None, "inherit"])
 
     def test_arguments_for_iperf3_may_begin_with_a_dash(self) -> None:
         for value in ("-R", "-P 2", "--omit 1"):
             self.status(2, "run", "--iperf-args", value, "--name", "a/b", says="letters, digits")
 
     def test_a_scenario_that_is_not_there(self) -> None:
-        self.status(2, "run", "gro", says='no scenario "gro"; there are: gso')
+        self.status(2, "run", "gro", says='no scenario "gro"; there are: .*gso')
         self.status(2, "run", "./gro.toml", says="gro.toml: cannot be read: No such file")
 
     def test_report_of_what_is_not_there(self) -> None:

@@ -3,9 +3,10 @@
 
 import json
 import unittest
+from collections.abc import Mapping
 
 from helper import data_text
-from nfqbench.daemon import daemon_parse
+from nfqbench.daemon import Daemon, Latency, Percentiles, daemon_parse
 from nfqbench.errors import Refused
 
 
@@ -28,6 +29,35 @@ class Recorded(unittest.TestCase):
         line["queues"][0].update(bytes=None, max_packet_bytes=None)
         (end,) = daemon_parse(json.dumps(line), "processor.json")
         self.assertEqual((end.bytes, end.max_packet_bytes), (None, None))
+
+
+class Optional(unittest.TestCase):
+    def end(self, *queues: Mapping[str, object], **keys: object) -> Daemon:
+        """The last line, with a queue for each of these changes."""
+        line = json.loads(data_text("cells/nfq-gso/processor.json").splitlines()[-1])
+        line.update(keys, queues=[{**line["queues"][0], **changes} for changes in queues])
+        (end,) = daemon_parse(json.dumps(line), "processor.json")
+        return end
+
+    def test_what_is_not_told_is_unknown(self) -> None:
+        end = self.end({"minor_faults": None})
+        self.assertEqual((end.spin_us, end.memory_locked, end.spin_receives, end.minor_faults), (None,) * 4)
+        self.assertEqual((end.maxlen, end.rcvbuf_bytes, end.latency_us), (None,) * 3)
+
+    def test_what_is_told(self) -> None:
+        first = {"maxlen": 1024, "rcvbuf_bytes": 9000, "spin_receives": 7, "minor_faults": 2}
+        second = {"maxlen": 512, "rcvbuf_bytes": 9001, "spin_receives": 1, "minor_faults": 3}
+        end = self.end(first, second, spin_us=50, memory_locked=False)
+        self.assertEqual((end.spin_us, end.memory_locked, end.spin_receives), (50, False, 8))
+        self.assertEqual((end.maxlen, end.rcvbuf_bytes, end.minor_faults), (512, 9000, 5))
+
+    def test_of_several_queues_the_worst_latency(self) -> None:
+        def latency(*figures: float) -> dict[str, object]:
+            percentiles = dict(zip(("p50", "p99", "p999", "max"), figures))
+            return {"latency_us": {"receive_to_verdict": percentiles, "verdict_call": percentiles}}
+
+        end = self.end(latency(1, 2, 3, 9.5), latency(2, 2, 4, 8), {"latency_us": None})
+        self.assertEqual(end.latency_us, Latency(Percentiles(2, 2, 4, 9.5), Percentiles(2, 2, 4, 9.5)))
 
 
 class Broken(unittest.TestCase):

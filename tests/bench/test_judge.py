@@ -199,6 +199,124 @@ class Queue(JudgeTest):
         self.invalid(cell, "queue: 40 packets queued while the rule counted 20")
 
 
+class SeveralQueues(JudgeTest):
+    """The recorded cell as if a second queue had taken a third of the packets."""
+
+    def two(self) -> Path:
+        cell = self.cell_copy("nfq-gso")
+        text_change(cell / "cell.conf", "queues=1", "queues=2")
+        for snapshot in SNAPSHOTS:
+            path = cell / snapshot / "queue"
+            fields = path.read_text(encoding="ascii").split()
+            third = int(fields[7]) // 3
+            queue_change(cell, snapshot, 7, int(fields[7]) - third)
+            second = ["1", "4000000000", *fields[2:7], str(third), "1"]
+            path.write_text(f"{path.read_text(encoding='ascii')}{' '.join(second)}\n", encoding="ascii")
+        return cell
+
+    def second_change(self, cell: Path, snapshot: str, old: str, new: str) -> None:
+        text_change(cell / snapshot / "queue", old, new)
+
+    def test_ids_are_summed(self) -> None:
+        self.assertEqual(reasons(self.two()), ())
+
+    def test_one_of_them_is_not_bound(self) -> None:
+        cell = self.cell_copy("nfq-gso")
+        text_change(cell / "cell.conf", "queues=1", "queues=2")
+        self.invalid(cell, "queue: it was not bound, or had no rule")
+
+    def test_one_of_them_was_bound_anew(self) -> None:
+        cell = self.two()
+        self.second_change(cell, "end", "4000000000", "4000000001")
+        self.invalid(cell, "queue: it was bound anew")
+
+    def test_drops_are_summed(self) -> None:
+        cell = self.two()
+        self.second_change(cell, "end", "65531 0 0 9876", "65531 2 3 9876")
+        self.invalid(cell, "queue: the kernel dropped 2 .* queue was full", "queue: the kernel dropped 3 .* buffer")
+
+    def test_packets_of_one_that_the_daemon_did_not_see(self) -> None:
+        cell = self.two()
+        self.second_change(cell, "end", " 9876 1", " 9880 1")
+        self.invalid(cell, "daemon: saw 29628 packets, the queue gave out 29632 ids")
+
+
+class MayDrop(JudgeTest):
+    """A program in the place of nfq-noop that is known to lose packets."""
+
+    def foreign(self) -> tuple[Path, Scenario]:
+        scenario = processor_replace(scenario_recorded(), "other {queue}")
+        modes = tuple(replace(mode, may_drop=mode.queue) for mode in scenario.modes)
+        cell = self.cell_copy("nfq-gso")
+        text_change(cell / "cell.conf", "processor=nfq-noop", "processor=other {queue}")
+        return cell, replace(scenario, modes=modes)
+
+    def pings_lose(self, cell: Path, *lost: int) -> None:
+        text = (cell / "ping.txt").read_text(encoding="ascii")
+        for sequence in lost:
+            text = re.sub(rf"\[[^\n]*icmp_seq={sequence} [^\n]*\n", "", text)
+        text = text.replace("20 received, 0%", f"{20 - len(lost)} received, {5 * len(lost)}%")
+        if len(lost) == 20:
+            text = re.sub(r"rtt min.*\n", "\n", text)
+        (cell / "ping.txt").write_text(text, encoding="ascii")
+
+    def test_drops_are_no_reason(self) -> None:
+        cell, scenario = self.foreign()
+        queue_change(cell, "end", 5, 300)
+        queue_change(cell, "end", 6, 300)
+        self.assertEqual(reasons(cell, scenario, "processor"), ())
+
+    def test_pings_that_the_queue_dropped_are_no_reason(self) -> None:
+        cell, scenario = self.foreign()
+        self.pings_lose(cell, 7)
+        self.invalid(cell, "ping: 1 of 20 lost", scenario=scenario, mode="processor")
+        for snapshot in ("ping", "end"):
+            queue_change(cell, snapshot, 6, 1)
+        self.assertEqual(reasons(cell, scenario, "processor"), ())
+
+    def test_more_pings_than_the_queue_dropped_are(self) -> None:
+        cell, scenario = self.foreign()
+        self.pings_lose(cell, 4, 7)
+        for snapshot in ("ping", "end"):
+            queue_change(cell, snapshot, 6, 1)
+        self.invalid(cell, "ping: 2 of 20 lost", scenario=scenario, mode="processor")
+
+    def test_without_a_single_reply_nothing_was_measured(self) -> None:
+        cell, scenario = self.foreign()
+        self.pings_lose(cell, *range(1, 21))
+        for snapshot in ("ping", "end"):
+            queue_change(cell, snapshot, 6, 40)
+        self.invalid(cell, "ping: 20 of 20 lost", scenario=scenario, mode="processor")
+
+    def test_packets_that_had_no_place_in_the_queue_count_as_queued(self) -> None:
+        cell, scenario = self.foreign()
+        for snapshot in ("ping", "end"):
+            queue_change(cell, snapshot, 5, 20)
+        queue_change(cell, "ping", 7, 26)
+        self.assertEqual(reasons(cell, scenario, "processor"), ())
+
+    def test_every_other_proof_is_needed(self) -> None:
+        cell, scenario = self.foreign()
+        queue_change(cell, "end", 1, 1)
+        (cell / "iperf3.status").write_text("1\n", encoding="ascii")
+        self.invalid(cell, "iperf3: exit", "queue: it was bound anew", scenario=scenario, mode="processor")
+
+
+class Family(JudgeTest):
+    def test_ipv6_is_proven_by_its_own_rule(self) -> None:
+        cell = self.cell_copy("nfq-gso")
+        text_change(cell / "cell.conf", "family=4", "family=6")
+        self.invalid(cell, "queue: 40 packets queued while the rule counted 0", "gso: .* segmented", "gso: 0 bytes")
+        for snapshot in SNAPSHOTS:
+            status = (cell / snapshot / "netns.status").read_text(encoding="ascii")
+            for what in ("packets", "bytes"):
+                match = re.search(rf"^rule4_{what}=(\d+)$", status, re.MULTILINE)
+                assert match
+                status_change(cell, snapshot, f"rule6_{what}", match[1])
+                status_change(cell, snapshot, f"rule4_{what}", "0")
+        self.assertEqual(reasons(cell), ())
+
+
 class Daemon(JudgeTest):
     def test_exit_status(self) -> None:
         cell = self.cell_copy("nfq-gso")
@@ -270,6 +388,12 @@ class SchedAndHost(JudgeTest):
         text_change(cell / "sched.txt", " rr 99 ", " other 0 ")
         self.invalid(cell, "sched: thread nfq-noop ran under other 0, not rr:99")
 
+    def test_the_policy_of_the_row_goes_over_that_of_the_scenario(self) -> None:
+        scenario = scenario_recorded()
+        modes = tuple(replace(mode, sched="rr:50" if mode.queue else None) for mode in scenario.modes)
+        reason = "sched: .* rr 99, not rr:50"
+        self.invalid(self.cell_copy("nfq-gso"), *[reason] * 3, scenario=replace(scenario, modes=modes))
+
     def test_another_priority(self) -> None:
         cell = self.cell_copy("nfq-gso")
         text_change(cell / "sched.txt", " rr 99 ", " rr 98 ")
@@ -308,7 +432,7 @@ class Unreadable(FolderTest):
         names = (
             "cell.conf", "ping.txt", "iperf3.json", "iperf3.status", "processor.json", "processor.status", "sched.txt",
             "start/queue", "ping/netns.status", "end/links.nfqb1-server.json", "end/proc.stat", "end/tainted",
-            "ping/proc.processor.stat",
+            "ping/proc.processor.stat", "end/proc.processor.status",
         )  # fmt: skip
         for name in names:
             with self.subTest(name=name):

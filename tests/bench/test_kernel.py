@@ -41,6 +41,10 @@ class Recorded(unittest.TestCase):
         stat = "7 (a ) 9 b) S " + " ".join(str(field) for field in range(4, 53))
         self.assertEqual(kernel.process_ticks_parse(stat, "stat"), 14 + 15)
 
+    def test_memory(self) -> None:
+        status = data_text("cells/nfq/end/proc.processor.status")
+        self.assertEqual(kernel.memory_parse(status, "status"), 2200)
+
     def test_cpu_time(self) -> None:
         cpu = kernel.cpu_parse("cpu  1 2 3 40 50 6 7 8 9 9\ncpu0 1\n", "proc.stat")
         self.assertEqual((cpu.busy, cpu.stolen, cpu.total), (19, 8, 117))
@@ -76,4 +80,5 @@ class Broken(unittest.TestCase):
     def test_others(self) -> None:
         self.refused(kernel.cpu_parse, "", "cpu0 1 2 3 4 5 6 7 8\n", "cpu 1 2 3\n")
         self.refused(kernel.process_ticks_parse, "", "7 (x) S 1\n")
+        self.refused(kernel.memory_parse, "", "VmRSS: x kB\n", "Name: VmRSS: 1 kB\n")
         self.refused(kernel.number_parse, "", "x\n", "-1\n")

@@ -3,12 +3,13 @@
 
 import json
 
-from helper import FolderTest, scenario_recorded, text_change
+from helper import FolderTest, json_change, scenario_recorded, text_change
+from nfqbench.daemon import Latency, Percentiles
 from nfqbench.document import Node
 from nfqbench.errors import Refused
 from nfqbench.evidence import evidence_read
 from nfqbench.plan import PlannedCell
-from nfqbench.record import Json, cell_parse, record_make
+from nfqbench.record import Json, QueueShare, cell_parse, record_make
 
 
 class Records(FolderTest):
@@ -48,6 +49,38 @@ class Records(FolderTest):
         own = cell_parse(Node(self.record("nfq-gso"), "runs.jsonl"))
         assert cell.daemon_cpu_s_per_gb and own.daemon_cpu_s_per_gb
         self.assertAlmostEqual(cell.daemon_cpu_s_per_gb, own.daemon_cpu_s_per_gb, delta=0.05)
+
+    def test_what_was_done_under_load(self) -> None:
+        record = self.record("nfq-gso")
+        daemon = record["daemon"]
+        assert isinstance(daemon, dict)
+        self.assertEqual((daemon["load_packets"], daemon["load_receive_calls"]), (29628 - 46, 16549 - 46))
+        faults = [daemon[f"{when}minor_faults"] for when in ("ping_", "", "load_")]
+        self.assertEqual(faults, [1, 165, 164])
+        self.assertEqual((daemon["rss_kib"], daemon["queues"]), (2712, [{"queue": 0, "packets": 29628 - 46}]))
+        cell = cell_parse(Node(record, "runs.jsonl"))
+        self.assertAlmostEqual(cell.calls_per_packet or 0, (16549 - 46 + 16548 - 46) / (29628 - 46))
+        self.assertEqual((cell.queues, cell.lost_packets, cell.latency_us), ((QueueShare(0, 29628 - 46),), 0, None))
+
+    def test_what_older_records_do_not_tell_is_unknown(self) -> None:
+        record = self.record("nfq-gso")
+        daemon = record["daemon"]
+        assert isinstance(daemon, dict)
+        for key in [key for key in daemon if key.startswith("load_") or key in ("queues", "rss_kib", "latency_us")]:
+            del daemon[key]
+        cell = cell_parse(Node(record, "runs.jsonl"))
+        self.assertEqual((cell.calls_per_packet, cell.queues, cell.latency_us), (None, (), None))
+
+    def test_losses_and_latency_are_handed_on(self) -> None:
+        percentiles = {"p50": 1.5, "p99": 2, "p999": 3, "max": 4}
+        folder = self.cell_copy("nfq-gso")
+        latency = {"receive_to_verdict": percentiles, "verdict_call": percentiles}
+        json_change(folder / "processor.json", lambda document: document["queues"][0].update(latency_us=latency))
+        text_change(folder / "end" / "queue", "65531     0     0", "65531     3     4")
+        planned = PlannedCell(1, 1, scenario_recorded().mode("nfq-gso"))
+        record = json.loads(json.dumps(record_make(planned, "", evidence_read(folder), ())))
+        cell = cell_parse(Node(record, "runs.jsonl"))
+        self.assertEqual((cell.lost_packets, cell.latency_us), (7, Latency(*[Percentiles(1.5, 2, 3, 4)] * 2)))
 
     def test_what_contradicts_itself_or_is_of_another_schema_is_refused(self) -> None:
         changes: tuple[tuple[str, object, str], ...] = (

@@ -149,10 +149,86 @@ class Stored(StandIn):
         other = RECORDED + """
 [[ $mode == none ]] || { rm "$out/processor.json"; sed -i 's/^processor=.*/processor=x/' "$out/cell.conf"; }
 """
-        status, stdout, stderr = self.run_to_end(other, "--processor", "/home/someone/nfqws --qnum={queue}")
+        command = "/home/someone/nfqws {queue} @/home/someone/list"
+        status, stdout, stderr = self.run_to_end(other, "--processor", command)
         self.assertEqual(status, 0, stderr)
         self.assertRegex(stdout, r"\nnfqws ")
         self.assertNotIn("/home/someone", (self.out / self.stored()[0] / "meta.json").read_text(encoding="utf-8"))
+
+
+class Asked(StandIn):
+    """What cell.sh is asked for, in the first cell of each mode."""
+
+    TOLD = RECORDED.replace("bash\n", "bash\nfor word; do :; done; printf '%s\\n' \"$@\" >\"$0.${2##*-}\"\n", 1)
+
+    def asked(self, scenario: str, mode: str, *options: str) -> dict[str, str]:
+        self.run_to_end(self.TOLD, "--blocks", "1", *options, scenario)
+        words = (self.folder / f"cell.sh.{mode}").read_text(encoding="utf-8").split("\n")
+        return dict(zip(words[0::2], words[1::2]))
+
+    def written(self, changes: str) -> str:
+        """A scenario with these keys in the last row."""
+        path = self.folder / "mine.toml"
+        text = (ROOT / "scripts" / "scenarios" / "gso.toml").read_text(encoding="utf-8")
+        path.write_text(text + changes, encoding="utf-8")
+        return str(path)
+
+    def test_what_is_usual(self) -> None:
+        asked = self.asked("gso", "gso")
+        self.assertEqual((asked["--family"], asked["--queues"], asked["--sched"]), ("4", "1", "rr:99"))
+        for option in ("--gso-max", "--rps", "--fanout"):
+            self.assertNotIn(option, asked)
+
+    def test_what_a_row_says(self) -> None:
+        keys = 'sched = "other"\npin = "daemon=1"\nrps = 0\nqueues = 2\nfanout = "cpu"\niperf_args = "-P 2"\n'
+        asked = self.asked(self.written(keys), "gso")
+        expected = {"--sched": "other", "--pin": "daemon=1", "--rps": "0", "--queues": "2", "--fanout": "cpu"}
+        self.assertEqual(asked, asked | expected | {"--iperf-args": "-P 2"})
+
+    def test_the_command_line_goes_over_it(self) -> None:
+        scenario = self.written('sched = "other"\npin = "daemon=1"\niperf_args = "-P 2"\n')
+        asked = self.asked(scenario, "gso", "--sched", "rr:7", "--pin", "daemon=0", "--iperf-args", "-R")
+        self.assertEqual((asked["--sched"], asked["--pin"], asked["--iperf-args"]), ("rr:7", "daemon=0", "-R"))
+
+    def test_another_family_and_greater_aggregates(self) -> None:
+        asked = self.asked("bigtcp6", "meta")
+        self.assertEqual((asked["--family"], asked["--gso-max"]), ("6", "196608"))
+        self.assertNotIn("--queues", self.asked("bigtcp6", "none"))
+
+
+class Prepared(StandIn):
+    def scenario(self, prepare: str, processor: str) -> str:
+        path = self.folder / "mine.toml"
+        text = (ROOT / "scripts" / "scenarios" / "gso.toml").read_text(encoding="utf-8")
+        text = text.replace('cc = "cubic"\n', f'cc = "cubic"\nprepare = ["{prepare}"]\n')
+        path.write_text(f'{text}processor = "{processor}"\n', encoding="utf-8")
+        return str(path)
+
+    def test_what_a_row_needs_is_made_once_and_not_stored(self) -> None:
+        told = RECORDED + """
+[[ $out == *-gso ]] || exit 0
+processor=$(<"$0.processor"); ${processor%% *} >>"$0.ran"
+rm "$out/processor.json"; sed -i 's/^processor=.*/processor=x/' "$out/cell.conf"
+"""
+        keep = '    --processor) [[ ! $2 ]] || echo "$2" >"$0.processor" ;;\n'
+        told = told.replace("    --mode)", f"{keep}    --mode)")
+        make = "printf '#!/bin/sh\\\\necho ran\\\\n' >{work}/x; chmod +x x"
+        scenario = self.scenario(make, "{work}/x {queue}")
+        status, stdout, stderr = self.run_to_end(told, scenario)
+        self.assertEqual(status, 0, stderr)
+        self.assertEqual((self.folder / "cell.sh.ran").read_text(encoding="ascii"), "ran\nran\n")
+        directory = self.out / self.stored()[0]
+        self.assertEqual(len(os.listdir(directory / "raw")), 6)
+        self.assertIn("nfq-noop 0.1.0 and x {queue}, SCHED_RR 99", stdout)
+        meta = json.loads((directory / "meta.json").read_text(encoding="utf-8"))
+        self.assertEqual(meta["scenario"]["modes"][2]["processor"], "x {queue}")
+        self.assertNotIn(str(self.temporary), (directory / "meta.json").read_text(encoding="utf-8"))
+
+    def test_what_cannot_be_made_is_told_before_anything_is_measured(self) -> None:
+        scenario = self.scenario("echo first >&2; echo no compiler >&2; false; echo on >&2", "{work}/x {queue}")
+        status, _, stderr = self.run_to_end("#!/bin/sh\ntouch $0.ran\n", scenario)
+        self.assertEqual((status, self.stored(), (self.folder / "cell.sh.ran").exists()), (4, [], False))
+        self.assertRegex(stderr, r"\nnfq-bench: cannot run here: prepare: .*: no compiler\n$")
 
 
 class NotStored(StandIn):
@@ -169,7 +245,7 @@ class NotStored(StandIn):
         self.assertTrue(stderr.endswith("nfq-bench: cell.sh: cannot queue packets\n"), stderr)
 
     def test_an_option_that_cell_refuses(self) -> None:
-        status, _, stderr = self.run_to_end("#!/bin/sh\necho 'cell.sh: --pin: no' >&2; exit 2\n", "--pin", "x")
+        status, _, stderr = self.run_to_end("#!/bin/sh\necho 'cell.sh: --pin: no' >&2; exit 2\n", "--pin", "client=9")
         self.assertEqual((status, self.stored()), (2, []))
         self.assertTrue(stderr.endswith("nfq-bench: cell.sh: --pin: no\n"), stderr)
 

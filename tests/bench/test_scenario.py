@@ -3,9 +3,10 @@
 
 from helper import ROOT, FolderTest
 from nfqbench.errors import UsageError
-from nfqbench.scenario import Scenario, ping_option, processor_replace, scenario_load
+from nfqbench.scenario import Mode, Scenario, everywhere_replace, ping_option, processor_replace, scenario_load
 
 GSO = ROOT / "scripts" / "scenarios" / "gso.toml"
+PEER = GSO.with_name("peer.toml")
 
 
 class Shipped(FolderTest):
@@ -19,6 +20,25 @@ class Shipped(FolderTest):
     def test_every_file_is_read_and_bears_its_own_name(self) -> None:
         for path in GSO.parent.glob("*.toml"):
             self.assertEqual(scenario_load(path).name, path.stem)
+
+    def test_every_baseline_is_without_a_queue(self) -> None:
+        for path in GSO.parent.glob("*.toml"):
+            scenario = scenario_load(path)
+            for mode in scenario.modes:
+                self.assertFalse(scenario.mode(mode.baseline or scenario.baseline).queue, path)
+
+    def test_what_is_left_out_is_as_it_is_usually(self) -> None:
+        scenario = scenario_load(GSO)
+        self.assertEqual((scenario.family, scenario.gso_max, scenario.blocks, scenario.pin), (4, 0, 5, ""))
+        self.assertEqual((scenario.prepare, scenario.compare), ((), ()))
+        self.assertEqual(scenario.mode("nfq-gso"), Mode(name="nfq-gso", label="nfq with GSO", queue=True, gso=True))
+
+    def test_another_program_that_is_compiled_first(self) -> None:
+        scenario = scenario_load(PEER)
+        mode = scenario.mode("example")
+        self.assertEqual((mode.processor, mode.may_drop), ("{work}/nf-queue {queue} >/dev/null", True))
+        self.assertRegex(scenario.prepare[0], r"^cc .*\{work\}/nf-queue")
+        self.assertEqual(scenario.compare, (("noop", "example"),))
 
 
 class Changed(FolderTest):
@@ -52,11 +72,52 @@ class Changed(FolderTest):
         self.refused('baseline = "none"', 'baseline = "nothing"', "not one of the modes")
         self.refused('name = "nfq"', 'name = "none"', "two modes of one name")
         self.refused('name = "nfq"', 'name = "../nfq"', "use a-z")
-        self.refused("queue = false", "queue = false\ngso = true", "mean nothing without queue")
+        self.refused("queue = false", "queue = false\ngso = true", "gso means nothing without queue")
         self.refused('label = "no nfq"', f'label = "{"x" * 25}"', "a label has 1 to 24")
         self.refused("interval_ms = 10", "interval_ms = 1", "at least 2 ms")
         self.refused("count = 200", "count = 65536", "at most 65535")
         self.refused('cc = "cubic"', 'cc = "cubic; reboot"', "not the name")
+
+    def test_keys_of_the_whole_scenario(self) -> None:
+        keys = 'family = 6\ngso_max = 196608\nblocks = 7\npin = "client=0,1,daemon=2-3"\nprepare = ["true", "false"]'
+        scenario = self.load('cc = "cubic"', f'cc = "cubic"\n{keys}\ncompare = [["nfq-gso", "nfq"]]')
+        self.assertEqual((scenario.family, scenario.gso_max, scenario.blocks), (6, 196608, 7))
+        self.assertEqual((scenario.pin, scenario.prepare), ("client=0,1,daemon=2-3", ("true", "false")))
+        self.assertEqual(scenario.compare, (("nfq-gso", "nfq"),))
+
+    def test_keys_of_a_row_go_over_those_of_the_scenario(self) -> None:
+        keys = 'sched = "other"\npin = "daemon=1"\niperf_args = "-P 2"\nqueues = 2\nfanout = "cpu"\nrps = 0'
+        scenario = self.load("gso = true", f'gso = true\nbaseline = "none"\n{keys}')
+        own, other = scenario.mode("nfq-gso"), scenario.mode("nfq")
+        self.assertEqual((own.queues, own.fanout, own.rps, own.baseline), (2, "cpu", 0, "none"))
+        self.assertEqual((scenario.sched_of(own), scenario.sched_of(other)), ("other", "rr:99"))
+        self.assertEqual((scenario.pin_of(own), scenario.pin_of(other)), ("daemon=1", ""))
+        self.assertEqual((scenario.iperf_args_of(own), scenario.iperf_args_of(other)), ("-P 2", ""))
+
+    def test_a_row_without_a_queue_may_be_placed_and_loaded_otherwise(self) -> None:
+        keys = 'pin = "client=0"\nrps = 1\niperf_args = "-R"\nbaseline = "none"'
+        self.assertEqual(self.load("queue = false", f"queue = false\n{keys}").mode("none").pin, "client=0")
+        for key in ('noop = "-v"', 'processor = "x {queue}"', "may_drop = true", "queues = 2", 'fanout = "cpu"',
+                    'sched = "other"'):  # fmt: skip
+            self.refused("queue = false", f"queue = false\n{key}", f"{key.split()[0]} means nothing without queue")
+
+    def test_values_of_new_keys(self) -> None:
+        for key, why in (
+            ("family = 5", "family 5: 4 or 6"), ("blocks = 0", "blocks 0: at least 1"), ("gso_max = -1", "negative"),
+            ('pin = "router=1"', 'pin "router=1": client=CPUS'), ('prepare = "true"', "prepare should be a list"),
+            ("prepare = [1]", r"prepare\[0\] should be text"), ('compare = [["nfq"]]', "should be a pair of modes"),
+            ('compare = [["nfq", "x"]]', "not two of the modes"),
+            ('compare = [["nfq", "nfq"]]', "not two of the modes"),
+        ):  # fmt: skip
+            self.refused('cc = "cubic"', f'cc = "cubic"\n{key}', why)
+        for key, why in (
+            ('sched = "rr"', "rr:1-99"), ('pin = "daemon"', "pin \"daemon\""), ("queues = 0", "queues 0: at least 1"),
+            ('fanout = "cpu"', "means nothing with one queue"), ('queues = 2\nfanout = "x"', "hash or cpu"),
+            ('processor = "x"', r"has no \{queue\}"), ('processor = "x {queue}"\nnoop = "-v"', "noop has options of"),
+            ("may_drop = true", "in the place of nfq-noop"), ('baseline = "nfq"', "not a mode without a queue"),
+            ("rps = -1", "negative"),
+        ):  # fmt: skip
+            self.refused("gso = true", key, f"{why}")
 
     def test_nothing_to_measure(self) -> None:
         sections = "count = {}\ninterval_ms = 10\n\n[iperf]\nseconds = {}"
@@ -82,6 +143,18 @@ class Options(FolderTest):
         scenario = processor_replace(scenario_load(GSO), "/opt/x/nfqws --qnum={queue}")
         self.assertEqual([(mode.name, mode.label, mode.gso) for mode in scenario.modes],
                          [("none", "no nfq", None), ("processor", "nfqws", None)])  # fmt: skip
+
+    def test_another_program_replaces_the_rows_with_programs_of_their_own_too(self) -> None:
+        scenario = processor_replace(scenario_load(PEER), "x {queue}")
+        self.assertEqual([mode.name for mode in scenario.modes], ["none", "processor"])
+        self.assertEqual((scenario.prepare, scenario.compare), ((), ()))
+        self.assertEqual(scenario.mode("processor").processor, "x {queue}")
+        self.assertTrue(processor_replace(scenario_load(PEER), "{work}/nf-queue {queue}").prepare)
+
+    def test_what_holds_everywhere_goes_over_what_a_row_says(self) -> None:
+        for name, key, value in (("sched", "sched", "fifo:1"), ("placement", "pin", "daemon=1")):
+            scenario = everywhere_replace(scenario_load(GSO.with_name(f"{name}.toml")), {key: value})
+            self.assertEqual({(getattr(scenario, key), getattr(mode, key)) for mode in scenario.modes}, {(value, None)})
 
     def test_another_program_must_be_told_its_queue(self) -> None:
         with self.assertRaisesRegex(UsageError, r"has no \{queue\}"):

@@ -101,6 +101,11 @@ class Load(FolderTest):
             path.write_text("".join(changed), encoding="utf-8")
             self.refused("not a run that can be read: runs.jsonl: does not hold each mode once in each")
 
+    def test_rows_that_are_not_there(self) -> None:
+        key = '"baseline": "none"'
+        text_change(self.run_directory / "meta.json", key, f'{key}, "compare": [["nfq", "x"]]')
+        self.refused("not a run that can be read: meta.json: scenario names rows that are not there: x")
+
     def test_nested_beyond_all_bounds(self) -> None:
         (self.run_directory / "meta.json").write_text("[" * 100000, encoding="utf-8")
         self.refused("not a run that can be read: meta.json: not one JSON document")

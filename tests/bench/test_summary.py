@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Rows over blocks."""
 
+import json
 import unittest
 
 from nfqbench.document import document_parse
 from nfqbench.errors import Refused
-from nfqbench.record import Cell, Rtt
-from nfqbench.summary import Row, Summary, reference_parse, summary_make
+from nfqbench.daemon import Latency, Percentiles
+from nfqbench.record import Cell, QueueShare, Rtt
+from nfqbench.summary import Plan, QueueRow, Row, Summary, reference_parse, summary_make
 
-MODES = [("none", "no nfq"), ("nfq", "nfq without GSO")]
+PLANS = [Plan("none", "no nfq", False, "none"), Plan("nfq", "nfq without GSO", True, "none")]
 
 
 def cell(block: int, mode: str, rtt: float, gbps: float, *reasons: str) -> Cell:
@@ -18,7 +20,7 @@ def cell(block: int, mode: str, rtt: float, gbps: float, *reasons: str) -> Cell:
 
 
 def summarize(*cells: Cell, directions: int = 2) -> tuple[Summary, Row, Row]:
-    summary = summary_make(MODES, "none", directions, cells)
+    summary = summary_make(PLANS, "none", [("nfq", "none")], directions, cells)
     return summary, summary.rows[0], summary.rows[1]
 
 
@@ -78,6 +80,56 @@ class Rows(unittest.TestCase):
         summary, _, _ = summarize(cell(1, "none", 9, 20), cell(2, "none", 11, 20))
         self.assertAlmostEqual(summary.noise_floor.rtt or 0, 1.41421 / 10, places=5)
         self.assertEqual(summary.noise_floor.gbps, 0)
+
+
+class Baselines(unittest.TestCase):
+    def test_a_row_is_compared_with_its_own(self) -> None:
+        plans = [*PLANS, Plan("near", "no nfq, near", False, "none"), Plan("nfq-near", "nfq, near", True, "near")]
+        cells = [cell(1, "none", 10, 20), cell(1, "nfq", 30, 2), cell(1, "near", 5, 40), cell(1, "nfq-near", 15, 20)]
+        rows = summary_make(plans, "none", [], 2, cells).rows
+        assert rows[3].rtt_vs_baseline
+        self.assertAlmostEqual(rows[3].rtt_vs_baseline.ratio, 3)
+        self.assertEqual([row.us_per_pass for row in rows], [None, 10, None, 5])
+        self.assertEqual([row.baseline for row in rows], ["none", "none", "none", "near"])
+
+
+class Comparisons(unittest.TestCase):
+    def test_ratios_in_the_blocks_in_which_both_are_valid(self) -> None:
+        cells = [cell(block, "none", 10, 10) for block in (1, 2, 3, 4)]
+        cells += [cell(1, "nfq", 20, 5), cell(2, "nfq", 20, 5), cell(3, "nfq", 40, 20), cell(4, "nfq", 1, 1, "cut")]
+        (comparison,) = summarize(*cells)[0].compare
+        assert comparison.gbps and comparison.rtt and comparison.gbps.ci95
+        self.assertEqual((comparison.mode, comparison.other, comparison.blocks), ("nfq", "none", 3))
+        self.assertEqual((comparison.gbps.median, comparison.rtt.median), (0.5, 2))
+        self.assertAlmostEqual(comparison.gbps.ratio, 0.5 ** (1 / 3))
+        self.assertLess(comparison.gbps.ci95[0], comparison.gbps.ratio)
+
+    def test_in_json_it_names_both(self) -> None:
+        summary = summarize(cell(1, "none", 10, 20), cell(1, "nfq", 30, 2))[0]
+        (found,) = document_parse(json.dumps(summary.json()), "summary.json")["compare"]
+        self.assertEqual((found["mode"].text(), found["with"].text(), found["blocks"].count()), ("nfq", "none", 1))
+        self.assertAlmostEqual(found["gbps"]["median"].number(), 0.1)
+        self.assertEqual(found["rtt"].get("ci95"), None)
+
+    def test_what_was_not_measured_has_no_ratio(self) -> None:
+        (comparison,) = summarize(Cell(1, "none", (), gbps=2), Cell(1, "nfq", (), gbps=1))[0].compare
+        self.assertEqual((comparison.blocks, comparison.rtt), (1, None))
+
+
+class Means(unittest.TestCase):
+    def test_calls_queues_latency_and_losses_of_valid_cells(self) -> None:
+        def measured(block: int, calls: float, lost: int, packets: int, p50: float, most: float) -> Cell:
+            percentiles = Percentiles(p50, 2, 3, most)
+            return Cell(block, "nfq", (), calls_per_packet=calls, lost_packets=lost, queues=(
+                QueueShare(0, packets), QueueShare(1, 10)), latency_us=Latency(percentiles, percentiles))  # fmt: skip
+
+        row = summarize(
+            cell(1, "none", 1, 1), measured(1, 1.5, 0, 20, 1, 9), measured(2, 2.5, 3, 40, 3, 5),
+            cell(3, "nfq", 1, 1, "cut"),
+        )[2]  # fmt: skip
+        self.assertEqual((row.calls_per_packet, row.lost_packets, row.cells_with_losses), (2, 3, 1))
+        self.assertEqual(row.queues, (QueueRow(0, 30), QueueRow(1, 10)))
+        self.assertEqual(row.latency_us, Latency(*[Percentiles(2, 2, 3, 9)] * 2))
 
 
 class References(unittest.TestCase):

@@ -3,16 +3,20 @@
 
 import csv
 import io
+import json
 import unittest
 from dataclasses import replace
+from typing import Any
 
 from helper import DATA, ROOT, data_text
 from nfqbench.document import Node, document_parse, file_parse
+from nfqbench.grid import WIDTH
 from nfqbench.store import Run, run_load, run_make
-from nfqbench.summary import reference_parse
-from nfqbench.table import WIDTH, csv_render, figure_format, markdown_render, text_render
+from nfqbench.summary import Plan, reference_parse, summary_make
+from nfqbench.table import csv_render, figure_format, markdown_render, text_render
 
-REFERENCES = ROOT / "results" / "reference"
+RESULTS = ROOT / "results"
+REFERENCES = RESULTS / "reference"
 
 
 def run() -> Run:
@@ -35,6 +39,124 @@ class Golden(unittest.TestCase):
 
     def test_csv(self) -> None:
         self.assertEqual(csv_render({"run": run()}), data_text("run/table.csv"))
+
+
+class OlderRuns(unittest.TestCase):
+    def test_stored_runs_are_shown_as_they_were(self) -> None:
+        directories = sorted(RESULTS.glob("2*"))
+        self.assertTrue(directories)
+        for directory in directories:
+            with self.subTest(directory=directory.name):
+                table = (directory / "table.txt").read_text(encoding="utf-8")
+                self.assertEqual(text_render(run_load(directory)), table)
+
+
+class Changed(unittest.TestCase):
+    def changed(self, meta: dict[str, Any] | None = None, daemon: dict[str, Any] | None = None, **rows: Any) -> Run:
+        """The recorded run with other words in meta.json, in the daemon parts of nfq-gso, and in all rows."""
+        document = json.loads(data_text("run/meta.json"))
+        document["scenario"].update(meta or {})
+        for mode in document["scenario"]["modes"]:
+            mode.update(rows.get(mode["name"].replace("-", "_"), {}))
+        records = [json.loads(line) for line in data_text("run/runs.jsonl").splitlines()]
+        for record in records:
+            if record["mode"] == "nfq-gso":
+                record["daemon"].update(daemon or {})
+        return run_make(Node(document, "meta.json"), [Node(record, "runs.jsonl") for record in records])
+
+    def fits(self, text: str) -> None:
+        self.assertLessEqual(max(map(len, text.splitlines())), WIDTH)
+
+
+class Further(Changed):
+    """Grids that are there only if there is something to show."""
+
+    def test_ratios_within_a_block(self) -> None:
+        text = text_render(self.changed({"compare": [["nfq-gso", "none"], ["nfq", "none"]]}))
+        heading = r"\nratios within a block +Gbit/s: median  95 % of the mean  RTT: median  95 % of the mean  blocks\n"
+        self.assertRegex(text, heading)
+        self.assertRegex(text, r"\nnfq with GSO / no nfq +0\.\d+ +0\.\d+-\d\.\d+ +\d+\.\d+ +\S+ +3\n")
+        self.assertRegex(text, r"\nnfq without GSO / no nfq +0\.097 +- +7\.87 +- +1\n")
+        self.fits(text)
+
+    def test_ratios_of_what_was_not_measured_are_left_out(self) -> None:
+        run_changed = self.changed({"compare": [["nfq-gso", "none"]]})
+        (pair,) = run_changed.summary.compare
+        for known, heading in (
+            (replace(pair, rtt=None), "Gbit/s: median  95 % of the mean  blocks"),
+            (replace(pair, gbps=None), "RTT: median  95 % of the mean  blocks"),
+            (replace(pair, gbps=None, rtt=None), "blocks"),
+        ):
+            text = text_render(replace(run_changed, summary=replace(run_changed.summary, compare=(known,))))
+            self.assertIn(f"\nratios within a block  {heading}\n", text)
+
+    def test_calls_a_packet(self) -> None:
+        calls = {"load_packets": 200, "load_receive_calls": 100, "load_send_calls": 50}
+        text = text_render(self.changed(daemon=calls))
+        self.assertRegex(text, r"bytes a message  calls a packet  RTT p50")
+        self.assertRegex(text, r"\nnfq with GSO +63\.3 +0\.616 +38897 +0\.750 +137 ")
+        self.assertRegex(text, r"\nno nfq +- +- +- +- +6\.00 ")
+
+    def test_packets_by_queue_of_rows_with_several(self) -> None:
+        shares = [{"queue": 0, "packets": 123456}, {"queue": 1, "packets": 78901}]
+        text = text_render(self.changed(daemon={"queues": shares}))
+        self.assertIn("\n              packets by queue\nnfq with GSO  0: 123456 (61 %), 1: 78901 (39 %)\n", text)
+        self.assertNotIn("by queue", text_render(self.changed(daemon={"queues": shares[:1]})))
+        many = [{"queue": queue, "packets": 1000000} for queue in range(16)]
+        self.fits(text_render(self.changed(daemon={"queues": many})))
+
+    def test_latency_in_the_daemon(self) -> None:
+        percentiles = {"p50": 1.5, "p99": 12.34, "p999": 99, "max": 1234}
+        latency = {"receive_to_verdict": percentiles, "verdict_call": percentiles}
+        text = text_render(self.changed(daemon={"latency_us": latency}))
+        heading = r"\nlatency in the daemon us  to verdict p50  p99   max   verdict call p50  p99   max\n"
+        self.assertRegex(text, heading)
+        self.assertRegex(text, r"\nnfq with GSO +1\.50 +12\.3  1234  1\.50 +12\.3  1234\n")
+
+    def test_the_longest_labels_fit(self) -> None:
+        longest = {"label": "x" * 24}
+        calls = {"load_packets": 2, "load_receive_calls": 1, "load_send_calls": 1}
+        compare = {"compare": [["nfq-gso", "nfq"]]}
+        run_changed = self.changed(compare, calls, none=longest, nfq=longest, nfq_gso=longest)
+        self.fits(text_render(run_changed))
+        self.assertIn("| ratios within a block | Gbit/s: median |", markdown_render(run_changed))
+
+    def test_losses_that_count_are_told(self) -> None:
+        run_changed = self.changed()
+        cells = tuple(replace(cell, lost_packets=5) if cell.mode == "nfq-gso" and cell.block < 3 else cell
+                      for cell in run_changed.cells)  # fmt: skip
+        plans = [Plan(row.mode, row.label, row.mode != "none", "none") for row in run_changed.summary.rows]
+        text = text_render(replace(run_changed, summary=summary_make(plans, "none", [], 2, cells)))
+        told = '"nfq with GSO" lost 10 packets in 2 of 3 cells: they count for the row, because the row is about a'
+        self.assertIn(told, " ".join(text.split()))
+
+    def test_another_baseline_is_named(self) -> None:
+        text = text_render(self.changed(nfq_gso={"baseline": "nfq"}))
+        told = 'ratio: to "no nfq" of the same block; of "nfq with GSO": to "nfq without GSO".'
+        self.assertIn(told, " ".join(text.split()))
+
+
+class Header(Changed):
+    def header(self, **changes: Any) -> str:
+        return text_render(self.changed(**changes)).partition("\n\n")[0]
+
+    def test_family_and_aggregates(self) -> None:
+        self.assertIn("gso: router, IPv4; ping", self.header())
+        self.assertIn("gso: router, IPv6, gso_max 196608; ping", self.header(meta={"family": 6, "gso_max": 196608}))
+
+    def test_scheduling_of_rows_with_a_queue(self) -> None:
+        self.assertIn(", SCHED_OTHER; rules", self.header(nfq={"sched": "other"}, nfq_gso={"sched": "other"}))
+        self.assertIn(", scheduling per row; rules", self.header(nfq={"sched": "other"}))
+
+    def test_placement(self) -> None:
+        pin, rps = {"pin": "daemon=1"}, {"rps": 0}
+        self.assertNotIn("pinned", self.header())
+        self.assertIn("; pinned daemon=1; rules", self.header(none=pin, nfq=pin, nfq_gso=pin))
+        self.assertIn("; pinned per row; RPS per row; rules", self.header(none=pin | rps))
+        self.assertIn("; RPS to CPU 0; rules", self.header(none=rps, nfq=rps, nfq_gso=rps))
+
+    def test_arguments_of_iperf3(self) -> None:
+        self.assertIn("-C cubic and more, per row; blocks", self.header(nfq={"iperf_args": "-P 2"}))
 
 
 class Content(unittest.TestCase):
