@@ -35,17 +35,18 @@ readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair] [
                [--queue FIRST] [--queues N] [--fanout hash|cpu] [--family 4|6]
                [--processor 'CMD {queue} {last_queue}'] [--noop-args ARGS] [--sched inherit|other|rr:PRIO|fifo:PRIO]
                [--pin client=CPUS,server=CPUS,daemon=CPUS] [--ping COUNT@MS] [--iperf SECONDS] [--iperf-args ARGS]
-               [--cc NAME] [--mtu BYTES] [--tso on|off] [--gro on|off] [--gso-max BYTES] [--rps CPU] [--bypass]
-               [--ready SECONDS]
+               [--cc NAME] [--mtu BYTES] [--tso on|off] [--gro on|off] [--gso-max BYTES]
+               [--rps [ROLE=]CPU,...] [--busy CPUS] [--bypass] [--ready SECONDS]
 
   --processor     bash runs it: words can be quoted and output redirected, as in 'CMD {queue} >/dev/null'; it is
                   ready when every queue from {queue} to {last_queue} is bound and configured
+  --busy          an ordinary process beside the processor's keeps these CPUs busy all the time
   netns.sh --help explains --fanout, --gso-max and --rps."
 
 # Options with a value: a variable for each, and the form of the value.
 out='' prefix=nfq topology=router hook='' mode=queue queue=0 queues=1 fanout=hash family=4
 processor='' noop_args='' sched=inherit pin='' ping=200@10 iperf=5 iperf_args='' cc=cubic
-mtu=1500 tso='' gro='' gso_max='' rps='' bypass=no ready=10
+mtu=1500 tso='' gro='' gso_max='' rps='' busy='' bypass=no ready=10
 readonly -A forms=(
 	[out]='[^[:cntrl:]]+'
 	[prefix]='[a-z0-9][a-z0-9-]{0,31}'
@@ -68,7 +69,8 @@ readonly -A forms=(
 	[tso]='|on|off'
 	[gro]='|on|off'
 	[gso_max]='|[1-9][0-9]{4,5}'
-	[rps]='|0|[1-9][0-9]{0,3}'
+	[rps]='[a-z0-9=,]*'
+	[busy]='[0-9,-]*'
 	[ready]='[1-9][0-9]{0,3}'
 )
 
@@ -144,6 +146,7 @@ conf_write() {
 		gro=$gro
 		gso_max=$gso_max
 		rps=$rps
+		busy=$busy
 		bypass=$bypass
 		prefix=$prefix
 		backend=${net[backend]:-}
@@ -426,7 +429,13 @@ set_up() {
 	[[ $mode == none ]] || processor_start
 	conf_write
 	offloads_write
+	[[ ! $busy ]] || neighbour_start
 	warm_up
+}
+
+# Another process, an ordinary one, that always wants to run. It ends with its namespace.
+neighbour_start() {
+	inside "${net[queue_ns]}" taskset -c "$busy" bash -c 'while :; do :; done' >/dev/null 2>&1 </dev/null &
 }
 
 tear_down() {

@@ -44,7 +44,7 @@ source "$here/netns-rule.sh"
 
 readonly usage="usage: netns.sh up [--prefix P] [--topology router|pair] [--hook forward|output|input]
                    [--queue FIRST] [--queues N] [--fanout hash|cpu] [--bypass] [--no-rule] [--mtu BYTES]
-                   [--tso on|off] [--gro on|off] [--gso-max BYTES] [--rps CPU] [-q]
+                   [--tso on|off] [--gro on|off] [--gso-max BYTES] [--rps [ROLE=]CPU,...] [-q]
        netns.sh down [--prefix P] [-q]
        netns.sh status [--prefix P]
        netns.sh exec [--prefix P] client|router|server COMMAND...
@@ -52,7 +52,8 @@ readonly usage="usage: netns.sh up [--prefix P] [--topology router|pair] [--hook
   --fanout hash   several queues: all packets between two hosts go to one queue; in IPv4 to one for each protocol
   --fanout cpu    several queues: the CPU that works on a packet chooses, FIRST plus its number modulo N
   --gso-max       TCP over IPv6 may use packets up to BYTES, beyond 64 KiB (BIG TCP); pair only
-  --rps           all packets that a link receives are worked on by this CPU"
+  --rps CPU       all packets that a link receives are worked on by this CPU, as if they came from a network card that
+                  interrupts it; ROLE=CPU,... for the links of client, router or server only"
 
 readonly client4=10.0.1.1 client6=2001:db8:0:1::1 client_mac=02:00:00:00:01:01
 readonly server4=10.0.2.1 server6=2001:db8:0:2::1 server_mac=02:00:00:00:02:01
@@ -72,10 +73,11 @@ readonly -A forms=(
 	[tso]='on|off'
 	[gro]='on|off'
 	[gso_max]='[1-9][0-9]{4,5}'
-	[rps]='0|[1-9][0-9]{0,3}'
+	[rps]='(0|[1-9][0-9]{0,3})|((client|router|server)=(0|[1-9][0-9]{0,3})(,|$))+'
 )
 command='' arguments=() bypass=no rule=yes quiet=no
 readonly rps_file=/proc/sys/net/core/rps_default_mask
+declare -A steering # role to the CPU that works on what its links receive
 backend=none # makes the rule: nft, iptables-nft or iptables-legacy
 queue_role=  # client or router, whose namespace has the rule
 
@@ -136,7 +138,19 @@ options_check() {
 	[[ $fanout == hash ]] || ((queues > 1)) || die 2 "--fanout cpu: needs several queues (--queues 2 or more)"
 	((mtu >= 1280 && mtu <= 65535)) || die 2 "--mtu $mtu: IPv6 needs 1280, veth takes 65535 at most"
 	[[ ! $gso_max ]] || gso_max_check
-	[[ ! $rps ]] || grep -q "^cpu$rps " /proc/stat || die 2 "--rps $rps: this machine has no CPU $rps online"
+	steering_read
+}
+
+# A CPU alone is meant for all.
+steering_read() {
+	local words word role
+	IFS=, read -ra words <<<"$rps"
+	for word in "${words[@]}"; do
+		grep -q "^cpu${word#*=} " /proc/stat || die 2 "--rps $rps: this machine has no CPU ${word#*=} online"
+		for role in client router server; do
+			[[ $word == *=* && $word != "$role="* ]] || steering[$role]=${word#*=}
+		done
+	done
 }
 
 gso_max_check() {
@@ -206,16 +220,16 @@ namespace_make() { # ROLE
 	run ip netns add "$prefix-$1"
 	inside "$1" sysctl -qw net.ipv4.ping_group_range="$groups" net.ipv6.conf.all.disable_ipv6=0 \
 		net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.addr_gen_mode=1
-	[[ ! $rps ]] || receive_steer "$1"
+	[[ ! ${steering[$1]:-} ]] || receive_steer "$1" "${steering[$1]}"
 	ip_in "$1" link set lo up
 }
 
-receive_steer() { # ROLE
+receive_steer() { # ROLE CPU
 	local mask
-	mask=$(cpu_mask_print "$rps")
+	mask=$(cpu_mask_print "$2")
 	inside "$1" sysctl -qw net.core.rps_default_mask="$mask"
 	[[ $(nsenter --net="/run/netns/$prefix-$1" -- cat "$rps_file") =~ ^[0,]*$mask$ ]] ||
-		die 1 "--rps $rps: the kernel does not steer packets to this CPU"
+		die 1 "--rps $rps: the kernel does not steer packets to CPU $2"
 }
 
 # In hexadecimal, commas between groups of 32 CPUs.

@@ -13,8 +13,8 @@
 
 #define OPTIONS_HEADERS_BYTES 128u
 
-/* Without GSO a packet is a segment, of which an aggregate makes 45: one TCP connection alone may have 2500 on the way. */
-#define OPTIONS_MAXLEN_SEGMENTS 8192u
+/* Without GSO a packet is a segment, of which an aggregate makes 45; eight TCP connections had 8000 on the way. */
+#define OPTIONS_MAXLEN_SEGMENTS 65536u
 
 const char options_help[] =
 	"Usage: nfq-noop [OPTION]...\n"
@@ -26,7 +26,7 @@ const char options_help[] =
 	"      --copy full|headers|meta|BYTES\n"
 	"                            payload given to user space; headers = 128 (full)\n"
 	"      --maxlen N            packets that the kernel may hold per queue\n"
-	"                            (1024; 8192 with --no-gso; what fits into --rcvbuf)\n"
+	"                            (1024; 65536 with --no-gso; what fits into --rcvbuf)\n"
 	"      --rcvbuf BYTES        socket buffer (sized from maxlen and copy)\n"
 	"      --burst N             most packets a receive, 1 to 1024 (32)\n"
 	"      --fail-open           when overloaded, let packets pass instead of dropping them\n"

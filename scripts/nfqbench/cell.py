@@ -69,8 +69,10 @@ def _options(scenario: Scenario, mode: Mode) -> dict[str, str]:
     }
     if scenario.gso_max:
         options["gso-max"] = str(scenario.gso_max)
-    if mode.rps is not None:
-        options["rps"] = str(mode.rps)
+    if mode.rps:
+        options["rps"] = mode.rps
+    if mode.busy:
+        options["busy"] = mode.busy
     return options
 
 

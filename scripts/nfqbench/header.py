@@ -63,12 +63,12 @@ def _sched(meta: Node) -> str:
 def _placement(meta: Node) -> list[str]:
     modes, whole = list(meta["scenario"]["modes"]), meta.get("pin")
     pins = _of_rows(modes, "pin", Node.text, whole.text() if whole else "")
-    steered = _of_rows(modes, "rps", lambda node: str(node.count()), "")
+    steered = _of_rows(modes, "rps", Node.text, "")
     parts = []
     if pins != {""}:
         parts.append(f"pinned {pins.pop()}" if len(pins) == 1 else "pinned per row")
     if steered != {""}:
-        parts.append(f"RPS to CPU {steered.pop()}" if len(steered) == 1 else "RPS per row")
+        parts.append(f"RPS {steered.pop()}" if len(steered) == 1 else "RPS per row")
     return parts
 
 

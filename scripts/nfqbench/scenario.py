@@ -17,6 +17,7 @@ TOPOLOGIES = ("router", "pair")
 FAMILIES = (4, 6)
 FANOUTS = ("", "hash", "cpu")
 SCHED = re.compile(r"inherit|other|(rr|fifo):([1-9]|[1-9][0-9])")
+RPS = re.compile(r"\d+|(?:(?:client|router|server)=\d+(?:,|$))+")
 PIN = re.compile(r"|((client|server|daemon)=[0-9,-]+,?)+")
 PING = re.compile(r"(\d+)@(\d+)")
 LABEL_LENGTH = 24  # so that the table stays narrow
@@ -37,7 +38,8 @@ class Mode:
     may_drop: bool = False  # the program is known to lose packets: they are told, and no reason
     queues: int = 1
     fanout: str = ""  # how packets are spread over the queues; empty = hash
-    rps: int | None = None  # the CPU that works on all packets that a link receives
+    rps: str = ""  # the CPU that works on all packets that links receive: CPU, or ROLE=CPU,...
+    busy: str = ""  # CPUs that another, ordinary process keeps busy
     sched: str | None = None
     pin: str | None = None
     iperf_args: str | None = None
@@ -127,8 +129,8 @@ def _scenario_parse(root: Node) -> Scenario:
 
 
 def _mode_parse(node: Node) -> Mode:
-    node.only("name", "label", "queue", "gso", "noop", "processor", "may_drop", "queues", "fanout", "rps", "sched",
-              "pin", "iperf_args", "baseline")  # fmt: skip
+    node.only("name", "label", "queue", "gso", "noop", "processor", "may_drop", "queues", "fanout", "rps", "busy",
+              "sched", "pin", "iperf_args", "baseline")  # fmt: skip
     return Mode(
         name=node["name"].text(),
         label=node["label"].text(),
@@ -139,7 +141,8 @@ def _mode_parse(node: Node) -> Mode:
         may_drop=_optional(node, "may_drop", Node.boolean, False),
         queues=_optional(node, "queues", Node.count, 1),
         fanout=_optional(node, "fanout", Node.text, ""),
-        rps=_optional(node, "rps", Node.count, None),
+        rps=_optional(node, "rps", Node.text, ""),
+        busy=_optional(node, "busy", Node.text, ""),
         sched=_optional(node, "sched", Node.text, None),
         pin=_optional(node, "pin", Node.text, None),
         iperf_args=_optional(node, "iperf_args", Node.text, None),
@@ -204,6 +207,10 @@ def _mode_check(mode: Mode) -> Iterator[str]:
         yield "use a-z, 0-9, - and ."
     if mode.pin is not None and not PIN.fullmatch(mode.pin):
         yield f"pin \"{mode.pin}\": client=CPUS,server=CPUS,daemon=CPUS"
+    if mode.rps and not RPS.fullmatch(mode.rps):
+        yield f"rps \"{mode.rps}\": CPU, or client=CPU,router=CPU,server=CPU"
+    if not re.fullmatch(r"[0-9,-]*", mode.busy):
+        yield f"busy \"{mode.busy}\": CPUs, such as 0 or 0,2-3"
     yield from _queue_check(mode) if mode.queue else _no_queue_check(mode)
 
 

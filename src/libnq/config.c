@@ -21,6 +21,9 @@
 #define CONFIG_CHARGE_SHORT_BYTES 832u
 #define CONFIG_SHORT_BYTES	  128u
 
+/* The kernel grants twice as much, in an int. */
+#define CONFIG_RCVBUF_BYTES_MAX 0x3fffffffu
+
 void nq_config_init(struct nq_config *config, uint16_t queue)
 {
 	*config = (struct nq_config){
@@ -47,7 +50,7 @@ uint32_t nq_rcvbuf_bytes(uint32_t maxlen, uint32_t copy_bytes)
 {
 	uint64_t bytes = (config_charge_bytes(copy_bytes) * maxlen + 1) / 2;
 
-	return bytes > INT32_MAX ? INT32_MAX : (uint32_t)bytes;
+	return bytes > CONFIG_RCVBUF_BYTES_MAX ? CONFIG_RCVBUF_BYTES_MAX : (uint32_t)bytes;
 }
 
 uint32_t nq_maxlen_fitting(uint32_t rcvbuf_bytes, uint32_t copy_bytes)

@@ -180,9 +180,9 @@ class Asked(StandIn):
             self.assertNotIn(option, asked)
 
     def test_what_a_row_says(self) -> None:
-        keys = 'sched = "other"\npin = "daemon=1"\nrps = 0\nqueues = 2\nfanout = "cpu"\niperf_args = "-P 2"\n'
+        keys = 'sched = "other"\npin = "daemon=1"\nrps = "client=0"\nqueues = 2\nfanout = "cpu"\niperf_args = "-P 2"\n'
         asked = self.asked(self.written(keys), "gso")
-        expected = {"--sched": "other", "--pin": "daemon=1", "--rps": "0", "--queues": "2", "--fanout": "cpu"}
+        expected = {"--sched": "other", "--pin": "daemon=1", "--rps": "client=0", "--queues": "2", "--fanout": "cpu"}
         self.assertEqual(asked, asked | expected | {"--iperf-args": "-P 2"})
 
     def test_the_command_line_goes_over_it(self) -> None:

@@ -86,16 +86,16 @@ class Changed(FolderTest):
         self.assertEqual(scenario.compare, (("nfq-gso", "nfq"),))
 
     def test_keys_of_a_row_go_over_those_of_the_scenario(self) -> None:
-        keys = 'sched = "other"\npin = "daemon=1"\niperf_args = "-P 2"\nqueues = 2\nfanout = "cpu"\nrps = 0'
+        keys = 'sched = "other"\npin = "daemon=1"\niperf_args = "-P 2"\nqueues = 2\nfanout = "cpu"\nrps = "client=0,server=1"'
         scenario = self.load("gso = true", f'gso = true\nbaseline = "none"\n{keys}')
         own, other = scenario.mode("nfq-gso"), scenario.mode("nfq")
-        self.assertEqual((own.queues, own.fanout, own.rps, own.baseline), (2, "cpu", 0, "none"))
+        self.assertEqual((own.queues, own.fanout, own.rps, own.baseline), (2, "cpu", "client=0,server=1", "none"))
         self.assertEqual((scenario.sched_of(own), scenario.sched_of(other)), ("other", "rr:99"))
         self.assertEqual((scenario.pin_of(own), scenario.pin_of(other)), ("daemon=1", ""))
         self.assertEqual((scenario.iperf_args_of(own), scenario.iperf_args_of(other)), ("-P 2", ""))
 
     def test_a_row_without_a_queue_may_be_placed_and_loaded_otherwise(self) -> None:
-        keys = 'pin = "client=0"\nrps = 1\niperf_args = "-R"\nbaseline = "none"'
+        keys = 'pin = "client=0"\nrps = "1"\niperf_args = "-R"\nbaseline = "none"'
         self.assertEqual(self.load("queue = false", f"queue = false\n{keys}").mode("none").pin, "client=0")
         for key in ('noop = "-v"', 'processor = "x {queue}"', "may_drop = true", "queues = 2", 'fanout = "cpu"',
                     'sched = "other"'):  # fmt: skip
@@ -115,7 +115,7 @@ class Changed(FolderTest):
             ('fanout = "cpu"', "means nothing with one queue"), ('queues = 2\nfanout = "x"', "hash or cpu"),
             ('processor = "x"', r"has no \{queue\}"), ('processor = "x {queue}"\nnoop = "-v"', "noop has options of"),
             ("may_drop = true", "in the place of nfq-noop"), ('baseline = "nfq"', "not a mode without a queue"),
-            ("rps = -1", "negative"),
+            ('rps = "client"', "rps"), ('busy = "all"', "busy"),
         ):  # fmt: skip
             self.refused("gso = true", key, f"{why}")
 

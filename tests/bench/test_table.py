@@ -149,11 +149,11 @@ class Header(Changed):
         self.assertIn(", scheduling per row; rules", self.header(nfq={"sched": "other"}))
 
     def test_placement(self) -> None:
-        pin, rps = {"pin": "daemon=1"}, {"rps": 0}
+        pin, rps = {"pin": "daemon=1"}, {"rps": "client=0"}
         self.assertNotIn("pinned", self.header())
         self.assertIn("; pinned daemon=1; rules", self.header(none=pin, nfq=pin, nfq_gso=pin))
         self.assertIn("; pinned per row; RPS per row; rules", self.header(none=pin | rps))
-        self.assertIn("; RPS to CPU 0; rules", self.header(none=rps, nfq=rps, nfq_gso=rps))
+        self.assertIn("; RPS client=0; rules", self.header(none=rps, nfq=rps, nfq_gso=rps))
 
     def test_arguments_of_iperf3(self) -> None:
         self.assertIn("-C cubic and more, per row; blocks", self.header(nfq={"iperf_args": "-P 2"}))

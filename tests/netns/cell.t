@@ -123,6 +123,19 @@ links_test() {
 	is_as_before "options of the links: nothing is left behind"
 }
 
+# Prints the ticks that CPU 0 spent on ordinary processes up to a snapshot.
+user_ticks() { # SNAPSHOT
+	awk '$1 == "cpu0" { print $2 }' "$out/$1/proc.stat"
+}
+
+busy_test() {
+	cell_run --busy 0 --ping 100@10 --iperf 0
+	is "--busy: status 0" "$cell_status $cell_error" "0 "
+	holds "--busy: the CPU has something else to do" "$(user_ticks ping) - $(user_ticks start) > 25" # of 100
+	is "--busy: cell.conf tells it" "$(conf_value busy)" 0
+	is_as_before "--busy: nothing is left behind"
+}
+
 foreign_test() {
 	cell_run --family 6 --topology pair --queue 3 --ping 5@5 --iperf 0 \
 		--processor "'$NFQ_NOOP' --queue {queue} --no-gso"
@@ -211,6 +224,7 @@ none_test
 queue_test
 queues_test
 links_test
+busy_test
 foreign_test
 failure_test "a processor that never binds" "has not bound queue 0 after 1 s" --processor "sleep 100" --ready 1
 failure_test "a processor that binds one queue of two" "has not bound queue 0:1 after 1 s" --ready 1 --queues 2 \

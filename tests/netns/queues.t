@@ -158,17 +158,21 @@ rps_test() {
 		done
 		is "--rps $cpu: the rule counts" "$(pings_count 4 3) $(rules_count)" "0 3"
 	done
+	net_up --rps client=0
+	is "--rps client=0: status tells it" "${net[rps]}" client=0
+	rps_links_test 0 client
+	rps_links_test '' router
 	net_up
 	is "without --rps: status tells none" "${net[rps]}" ""
 }
 
-rps_links_test() { # CPU NAMESPACE
+rps_links_test() { # CPU-OR-NOTHING NAMESPACE
 	local masks
 	masks=$(masks_print "$2")
 	if [[ $masks ]]; then
-		is "--rps $1: the links of $2 have no other CPU" "$masks" $((1 << $1))
+		is "--rps ${1:-of others}: the links of $2 have no other CPU" "$masks" $((${1:+1 << $1}))
 	else
-		skip "--rps $1: the links of $2 have no other CPU" "/sys cannot be mounted here"
+		skip "--rps ${1:-of others}: the links of $2 have no other CPU" "/sys cannot be mounted here"
 	fi
 }
 

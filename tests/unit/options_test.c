@@ -150,7 +150,7 @@ static void cpus_are_a_list_that_begins_anew(void **state)
 static void segments_get_a_longer_queue(void **state)
 {
 	assert_int_equal(PARSE("--no-gso"), OPTIONS_RUN);
-	assert_int_equal(options.config.maxlen, 8192);
+	assert_int_equal(options.config.maxlen, 65536);
 	assert_int_equal(PARSE("--no-gso", "--maxlen=5"), OPTIONS_RUN);
 	assert_int_equal(options.config.maxlen, 5);
 	assert_int_equal(PARSE("--maxlen=5", "--no-gso"), OPTIONS_RUN);
