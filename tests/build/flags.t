@@ -68,7 +68,7 @@ sanitizers_have_their_own_tree() {
 help_lists_every_target() {
 	local help target
 	help=$(make help)
-	for target in all check check-san bench lint install uninstall clean help; do
+	for target in all check check-san bench bench-micro lint install uninstall clean help; do
 		grep -qE "^  $target +[a-z]" <<<"$help" || { echo "not listed: $target" && return 1; }
 	done
 }
@@ -122,7 +122,7 @@ library_never_prints_nor_exits() {
 # A reason stands in a comment, and so the names stand there, too, in the same order.
 disabled_checks_have_their_reasons() {
 	local config
-	for config in .clang-tidy tests/unit/.clang-tidy; do
+	for config in .clang-tidy tests/*/.clang-tidy; do
 		diff <(sed -n 's/^# \(-[^ ]*\)$/\1/p' "$config") <(sed -nE "s/^(Checks: ')?[ ]*(-[^ ,']*)[,']*$/\2/p" "$config")
 	done
 }
