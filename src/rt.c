@@ -216,7 +216,7 @@ int rt_demote(void)
 	return error;
 }
 
-static int64_t rt_now_ns(void)
+int64_t rt_now_ns(void)
 {
 	struct timespec now;
 

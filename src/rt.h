@@ -59,6 +59,9 @@ int rt_limit_busy_time(void);
 /* Gives up the real-time policy of every thread of the process for SCHED_OTHER. 0 or a negative errno. */
 int rt_demote(void);
 
+/* CLOCK_MONOTONIC. */
+int64_t rt_now_ns(void);
+
 /* The longest that a real-time thread may spin: less than the time between two breaths. */
 #define RT_SPIN_US_MAX 5000u
 

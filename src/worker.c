@@ -12,14 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static int64_t worker_now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* Holds a burst from now on; packets behind it wait in the kernel. */
 static void worker_delay(uint32_t delay_us)
 {
@@ -43,9 +35,9 @@ static int worker_reply(struct worker *worker, unsigned int count, int64_t recei
 	if (!worker->latency)
 		return nq_reply(worker->queue, worker->packets, count);
 
-	int64_t called_ns = worker_now_ns();
+	int64_t called_ns = rt_now_ns();
 	int error = nq_reply(worker->queue, worker->packets, count);
-	int64_t done_ns = worker_now_ns();
+	int64_t done_ns = rt_now_ns();
 	histogram_add(&worker->latency->verdict_call, (uint64_t)(done_ns - called_ns), 1);
 	histogram_add(&worker->latency->receive_to_verdict, (uint64_t)(done_ns - received_ns), count);
 	return error;
@@ -62,7 +54,7 @@ static int worker_serve(struct worker *worker)
 			return count == -ESHUTDOWN ? 0 : count;
 		if (count == 0)
 			continue;
-		int64_t received_ns = worker->latency ? worker_now_ns() : 0;
+		int64_t received_ns = worker->latency ? rt_now_ns() : 0;
 		worker_delay(worker->delay_us);
 		worker->processor->process(worker->context, worker->packets, (unsigned int)count);
 		int error = worker_reply(worker, (unsigned int)count, received_ns);
