@@ -295,7 +295,9 @@ void nq_close(struct nq_queue *queue)
 static void queue_count_packets(struct nq_queue *queue, const struct nq_packet packets[], unsigned int count)
 {
 	struct nq_counters *counters = &queue->counters;
-	uint64_t bytes = 0, gso = 0, truncated = 0;
+	uint64_t bytes = 0;
+	uint64_t gso = 0;
+	uint64_t truncated = 0;
 	uint64_t greatest = counters->max_packet_bytes;
 
 	if (count == 0)
@@ -411,11 +413,9 @@ static int queue_spin(struct nq_queue *queue, unsigned int most)
 
 static int queue_await_datagrams(struct nq_queue *queue, unsigned int most)
 {
-	int received = -1;
-
 	nq_count(&queue->counters.receive_calls, 1);
 	if (queue_may_spin(queue)) {
-		received = queue_spin(queue, most);
+		int received = queue_spin(queue, most);
 		if (received >= 0 || errno != EAGAIN)
 			return received;
 	}
@@ -494,7 +494,7 @@ int nq_reply(struct nq_queue *queue, const struct nq_packet packets[], unsigned 
 
 int nq_run(struct nq_queue *queue, nq_process_fn *process, void *context)
 {
-	struct nq_packet packets[NQ_BURST_DEFAULT];
+	struct nq_packet packets[NQ_BURST_DEFAULT] = { 0 };
 
 	for (;;) {
 		int count = nq_receive(queue, packets, NQ_BURST_DEFAULT);

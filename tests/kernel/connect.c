@@ -22,7 +22,7 @@ static int send_forged(uint32_t portid)
 
 static uint32_t portid_of(int fd)
 {
-	struct sockaddr_nl own;
+	struct sockaddr_nl own = { 0 };
 	socklen_t length = sizeof(own);
 
 	if (getsockname(fd, (struct sockaddr *)&own, &length) < 0)

@@ -256,13 +256,13 @@ overload_test() {
 	local options=(--maxlen 1 --burst 1 --delay 5000) received
 	noop_start "${options[@]}"
 	received=$(pings_count 4 40 -l 20)
-	queue_await_rest
+	queue_await_rest 0
 	noop_stop
 	holds "a queue that is too short loses packets" "$received < 40"
 	holds "which the daemon reports" "$(json_value kernel_dropped) > 0"
 	noop_start "${options[@]}" --fail-open
 	received=$(pings_count 4 40 -l 20)
-	queue_await_rest
+	queue_await_rest 0
 	noop_stop
 	is "--fail-open loses none" "$received $(json_value kernel_dropped)" "40 0"
 	holds "though some passed unseen" "$(json_value packets) < 80"
@@ -271,13 +271,13 @@ overload_test() {
 burst_test() {
 	noop_start --delay 5000
 	pings_count 4 40 -l 20 >/dev/null
-	queue_await_rest
+	queue_await_rest 0
 	noop_stop
 	holds "several packets are received at once" "$(json_value receive_calls) < $(json_value packets)"
 	holds "and answered at once" "$(json_value send_calls) < $(json_value packets)"
 	noop_start --burst 1 --delay 500
 	pings_count 4 40 -l 20 >/dev/null
-	queue_await_rest
+	queue_await_rest 0
 	noop_stop
 	holds "--burst 1: a call for each packet" "$(json_value receive_calls) >= $(json_value packets)"
 	is "--burst 1: an answer for each packet" "$(json_value send_calls)" "$(json_value packets)"

@@ -42,7 +42,7 @@ pings_test() { # WHAT
 }
 
 counters_test() { # WHAT
-	queue_await_rest
+	queue_await_rest 0
 	noop_stop
 	is "$1: ended in order" "$noop_status" 0
 	is "$1: the daemon had every packet that was queued" "$(json_value packets)" "$queue_last"

@@ -126,7 +126,7 @@ gso_max_test() {
 	is "--gso-max: status reads it back" "${net[gso_max]}" 200000
 	noop_start
 	iperf_run -6 -c "${net[server_addr6]}" -n 50M
-	queue_await_rest
+	queue_await_rest 0
 	noop_stop
 	holds "--gso-max: packets over 64 KiB pass through the queue" "$(json_value max_packet_bytes) > 65536"
 	holds "--gso-max: but none is larger than asked for" "$(json_value max_packet_bytes) <= 200000"

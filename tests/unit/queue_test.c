@@ -278,8 +278,6 @@ static void thread_that_spins_in_vain_sleeps_more_and_more_at_once(void **state)
 
 static void success_brings_spinning_back(void **state)
 {
-	uint64_t spins;
-
 	fixture.queue.spin_ns = 1;
 	for (unsigned int i = 0; i < 4; i++)
 		assert_int_equal(receive(), 0);
@@ -289,7 +287,7 @@ static void success_brings_spinning_back(void **state)
 	}
 	assert_int_equal(fixture.counters.spin_receives, 1);
 	for (unsigned int i = 0; i < 4; i++) {
-		spins = fixture.counters.spin_calls;
+		uint64_t spins = fixture.counters.spin_calls;
 		assert_int_equal(receive(), 0);
 		assert_true(fixture.counters.spin_calls > spins);
 	}
