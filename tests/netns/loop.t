@@ -49,7 +49,11 @@ load_test() {
 	load 1
 	faults=$(noop_faults)
 	load 2
-	is "$*: no page fault under load" "$(($(noop_faults) - faults))" 0
+	if [[ $(noop_memory VmLck) -gt 0 ]]; then
+		is "$*: no page fault under load" "$(($(noop_faults) - faults))" 0
+	else
+		skip "$*: no page fault under load" "memory is not locked here: not permitted, or more than a quarter of it all"
+	fi
 	noop_stop
 	is "$*: no packet is lost" "$(json_value lost) $(json_value overruns) $(json_value lost_ids)" "0 0 0"
 	is "$*: no verdict is refused" "$(json_value verdict_errors) $(json_value malformed)" "0 "
@@ -66,7 +70,11 @@ calls_test() {
 
 memory_test() {
 	noop_start --copy headers
-	holds "--copy headers: less than 8 MiB resident" "$(noop_memory VmRSS) < 8192"
+	if [[ $NFQ_NOOP == */san-* ]]; then
+		skip "--copy headers: less than 8 MiB resident" "a sanitizer needs memory of its own"
+	else
+		holds "--copy headers: less than 8 MiB resident" "$(noop_memory VmRSS) < 8192"
+	fi
 	if [[ $(noop_memory VmLck) -gt 0 ]]; then
 		pass "its memory is locked"
 	else
