@@ -101,6 +101,15 @@ options_parse() {
 	[[ $out ]] || die 2 "--out DIR: say where to put the files"
 	last_queue=$((queue + queues - 1))
 	pin_parse
+	cpus_check
+}
+
+# taskset would find out in the midst of it.
+cpus_check() {
+	local list
+	for list in "${pinned[@]}" $busy; do
+		taskset -c "$list" true 2>/dev/null || die 2 "'$list': not a list of CPUs that this machine has for us"
+	done
 }
 
 # client=0,2,server=1: a word without "=" belongs to the list before it.

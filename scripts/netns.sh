@@ -73,7 +73,7 @@ readonly -A forms=(
 	[tso]='on|off'
 	[gro]='on|off'
 	[gso_max]='[1-9][0-9]{4,5}'
-	[rps]='(0|[1-9][0-9]{0,3})|((client|router|server)=(0|[1-9][0-9]{0,3})(,|$))+'
+	[rps]='(0|[1-9][0-9]{0,3})|(client|router|server)=[0-9]{1,4}(,(client|router|server)=[0-9]{1,4}){0,2}'
 )
 command='' arguments=() bypass=no rule=yes quiet=no
 readonly rps_file=/proc/sys/net/core/rps_default_mask
@@ -148,8 +148,10 @@ steering_read() {
 	for word in "${words[@]}"; do
 		grep -q "^cpu${word#*=} " /proc/stat || die 2 "--rps $rps: this machine has no CPU ${word#*=} online"
 		for role in client router server; do
+			[[ $word != "$role="* || ! ${steering[$role]:-} ]] || die 2 "--rps $rps: $role is there twice"
 			[[ $word == *=* && $word != "$role="* ]] || steering[$role]=${word#*=}
 		done
+		[[ $topology:$word != pair:router=* ]] || die 2 "--rps $rps: a pair has no router"
 	done
 }
 

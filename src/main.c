@@ -257,7 +257,23 @@ static int daemon_wait(struct daemon *daemon)
 	return error;
 }
 
-/* A second signal to end ends at once. */
+/* For a fifth of a second, which is far more than the packets that wait take. */
+static bool daemon_workers_end_soon(const struct daemon *daemon)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	unsigned int ended = 0;
+
+	for (int ms = 0; ms < 200 && ended < daemon->count; ms++) {
+		ended = 0;
+		for (unsigned int i = 0; i < daemon->count; i++)
+			ended += !daemon->workers[i].started || worker_has_ended(&daemon->workers[i]);
+		if (ended < daemon->count)
+			nanosleep(&pause, NULL);
+	}
+	return ended == daemon->count;
+}
+
+/* A second signal to end ends at once: but not the one that timeout(1) sends right behind the first. */
 static void daemon_let_signals_kill(void)
 {
 	const struct timespec now = { 0 };
@@ -271,13 +287,14 @@ static void daemon_let_signals_kill(void)
 
 static void daemon_stop_workers(struct daemon *daemon)
 {
-	daemon_let_signals_kill();
 	for (unsigned int i = 0; i < daemon->count; i++) {
 		struct worker *worker = &daemon->workers[i];
 		int error = worker->started && !worker_has_ended(worker) ? worker_stop(worker) : 0;
 		if (error)
 			log_error("queue %u: cannot be stopped in order: %s", worker->number, strerror(-error));
 	}
+	if (!daemon_workers_end_soon(daemon))
+		daemon_let_signals_kill();
 	for (unsigned int i = 0; i < daemon->count; i++)
 		worker_join(&daemon->workers[i]);
 }

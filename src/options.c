@@ -244,7 +244,7 @@ static bool options_read_numeric(int id, const char *text, struct options *optio
 	case OPTION_MAXLEN:
 		return options_read_u32("maxlen", text, 1, UINT32_MAX, &options->config.maxlen, error);
 	case OPTION_RCVBUF:
-		return options_read_u32("rcvbuf", text, 1, INT32_MAX, &options->config.rcvbuf_bytes, error);
+		return options_read_u32("rcvbuf", text, 1, INT32_MAX / 2, &options->config.rcvbuf_bytes, error);
 	case OPTION_BURST:
 		return options_read_u32("burst", text, 1, NQ_BURST_MAX, &options->config.burst, error);
 	case OPTION_SPIN:

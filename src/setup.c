@@ -67,13 +67,16 @@ void setup_tell_size(const struct worker *worker, const struct nq_config *config
 	uint32_t asked = config->maxlen ? config->maxlen : NQ_MAXLEN_DEFAULT;
 	uint32_t maxlen = nq_maxlen_granted(worker->queue);
 	uint32_t wanted = config->rcvbuf_bytes ? config->rcvbuf_bytes : nq_rcvbuf_bytes(asked, config->copy_bytes);
+	uint32_t least = nq_rcvbuf_bytes(1, config->copy_bytes);
+	uint32_t needed = wanted > least ? wanted : least;
 	uint32_t granted = nq_rcvbuf_granted(worker->queue) / 2;
 
-	if (granted < wanted)
+	if (granted < needed)
 		log_warning(
-			"queue %u: socket buffer of %u bytes instead of %u: holds %u packets of the largest kind, "
+			"queue %u: socket buffer of %u bytes, %u are needed: it holds %u of the largest kind, "
 			"and --maxlen is %u; raise net.core.rmem_max, or use a smaller --copy",
-			worker->number, granted, wanted, nq_maxlen_fitting(granted, config->copy_bytes), maxlen);
+			worker->number, granted, needed,
+			granted < least ? 0 : nq_maxlen_fitting(granted, config->copy_bytes), maxlen);
 	else
 		log_detail("queue %u: maxlen %u, socket buffer of %u bytes", worker->number, maxlen, granted);
 }

@@ -27,7 +27,28 @@ WORK = "nfq-bench-"
 PREPARE_LIMIT_S = 300
 
 
+def cpus_check(scenario: Scenario) -> None:
+    """Before anything is measured: whether all CPUs that rows name are there."""
+    ours = os.sched_getaffinity(0)
+    for mode in scenario.modes:
+        for text in (scenario.pin_of(mode), mode.rps, mode.busy):
+            missing = cpus_read(text) - ours
+            if missing:
+                raise CannotRun(f"row \"{mode.label}\" needs CPU {min(missing)}, which this machine has not for us")
+
+
+def cpus_read(text: str) -> set[int]:
+    """Of "client=0,2-3,server=1", "0-1" or "1"."""
+    cpus: set[int] = set()
+    for word in re.findall(r"[\d-]+", text):
+        first, _, last = word.partition("-")
+        if first.isdecimal():
+            cpus.update(range(int(first), int(last if last.isdecimal() else first) + 1))
+    return cpus
+
+
 def run_perform(request: Request) -> Run:
+    cpus_check(request.scenario)
     parent_prepare(request.parent)
     stale_remove()
     work = Path(tempfile.mkdtemp(prefix=f"{WORK}{os.getpid()}-"))

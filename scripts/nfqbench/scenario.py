@@ -17,7 +17,8 @@ TOPOLOGIES = ("router", "pair")
 FAMILIES = (4, 6)
 FANOUTS = ("", "hash", "cpu")
 SCHED = re.compile(r"inherit|other|(rr|fifo):([1-9]|[1-9][0-9])")
-RPS = re.compile(r"\d+|(?:(?:client|router|server)=\d+(?:,|$))+")
+RPS = re.compile(r"\d+|(client|router|server)=\d+(,(client|router|server)=\d+)*")
+NOOP_RESERVED = re.compile(r"(-q|--(queue|json|sched|check)\b)")
 PIN = re.compile(r"|((client|server|daemon)=[0-9,-]+,?)+")
 PING = re.compile(r"(\d+)@(\d+)")
 LABEL_LENGTH = 24  # so that the table stays narrow
@@ -201,8 +202,8 @@ def scenario_check(scenario: Scenario, source: str) -> None:
 
 
 def _mode_check(mode: Mode) -> Iterator[str]:
-    if not 0 < len(mode.label) <= LABEL_LENGTH:
-        yield f"a label has 1 to {LABEL_LENGTH} characters"
+    if not 0 < len(mode.label) <= LABEL_LENGTH or not mode.label.isprintable():
+        yield f"a label has 1 to {LABEL_LENGTH} printable characters"
     if not NAME.fullmatch(mode.name):
         yield "use a-z, 0-9, - and ."
     if mode.pin is not None and not PIN.fullmatch(mode.pin):
@@ -233,6 +234,8 @@ def _queue_check(mode: Mode) -> Iterator[str]:
         yield f"processor \"{mode.processor}\" has no {{queue}}, which becomes the number of the queue"
     if mode.processor and mode.noop:
         yield "noop has options of nfq-noop, in whose place is a processor"
+    if any(NOOP_RESERVED.match(word) for word in mode.noop.split()):
+        yield f"noop \"{mode.noop}\": queues, JSON and policy are set by nfq-bench"
     if mode.may_drop and not mode.processor:
         yield "may_drop is for a processor in the place of nfq-noop"
 

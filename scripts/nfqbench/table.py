@@ -62,7 +62,7 @@ def csv_render(runs: Mapping[str, Run], reference: Reference | None = None) -> s
 
 def _csv_row(name: str, row: Row, reference: Reference | None) -> dict[str, object]:
     rtt, gbps = row.rtt_us, row.gbps
-    fields: dict[str, object] = {"run": name, "mode": row.mode, "label": row.label}
+    fields: dict[str, object] = {"run": name, "mode": row.mode, "label": row.label, "baseline": row.baseline}
     fields.update(valid_cells=row.valid_cells, invalid_cells=row.invalid_cells)
     for key in ("mean", "min", "max", "p50", "p99"):
         fields[f"rtt_us_{key}"] = getattr(rtt, key, None)
@@ -74,7 +74,8 @@ def _csv_row(name: str, row: Row, reference: Reference | None) -> dict[str, obje
         fields[key] = ratio.ratio if ratio else None
         fields[f"{key}_ci95_low"], fields[f"{key}_ci95_high"] = _ends(ratio.ci95 if ratio else None)
     fields.update(us_per_pass=row.us_per_pass, daemon_cpu_s_per_gb=row.daemon_cpu_s_per_gb)
-    fields["bytes_per_message"] = row.bytes_per_message
+    fields.update(bytes_per_message=row.bytes_per_message, calls_per_packet=row.calls_per_packet)
+    fields["lost_packets"] = row.lost_packets
     if reference:
         fields["rtt_of_reference"], fields["gbps_of_reference"] = _shares(row, reference)
     return fields

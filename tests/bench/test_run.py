@@ -245,9 +245,14 @@ class NotStored(StandIn):
         self.assertTrue(stderr.endswith("nfq-bench: cell.sh: cannot queue packets\n"), stderr)
 
     def test_an_option_that_cell_refuses(self) -> None:
-        status, _, stderr = self.run_to_end("#!/bin/sh\necho 'cell.sh: --pin: no' >&2; exit 2\n", "--pin", "client=9")
+        status, _, stderr = self.run_to_end("#!/bin/sh\necho 'cell.sh: --pin: no' >&2; exit 2\n", "--pin", "client=0")
         self.assertEqual((status, self.stored()), (2, []))
         self.assertTrue(stderr.endswith("nfq-bench: cell.sh: --pin: no\n"), stderr)
+
+    def test_a_cpu_that_is_not_there(self) -> None:
+        status, _, stderr = self.run_to_end("#!/bin/sh\nexit 1\n", "--pin", "client=0,server=0,9999")
+        self.assertEqual((status, self.stored()), (4, []))
+        self.assertTrue(stderr.endswith("needs CPU 9999, which this machine has not for us\n"), stderr)
 
     def test_a_first_block_without_any_measurement_ends_the_run(self) -> None:
         status, _, stderr = self.run_to_end("#!/bin/sh\necho 'out of luck' >&2; exit 1\n")

@@ -115,7 +115,8 @@ class Changed(FolderTest):
             ('fanout = "cpu"', "means nothing with one queue"), ('queues = 2\nfanout = "x"', "hash or cpu"),
             ('processor = "x"', r"has no \{queue\}"), ('processor = "x {queue}"\nnoop = "-v"', "noop has options of"),
             ("may_drop = true", "in the place of nfq-noop"), ('baseline = "nfq"', "not a mode without a queue"),
-            ('rps = "client"', "rps"), ('busy = "all"', "busy"),
+            ('rps = "client"', "rps"), ('rps = "client=0,"', "rps"), ('busy = "all"', "busy"),
+            ('noop = "--spin 5 --json=x"', "set by nfq-bench"),
         ):  # fmt: skip
             self.refused("gso = true", key, f"{why}")
 

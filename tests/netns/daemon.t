@@ -131,6 +131,19 @@ signals_test() {
 	done
 }
 
+# As timeout(1) does: right behind each other.
+signals_twice_test() {
+	local i lines=0
+	for ((i = 0; i < 10; i++)); do
+		noop_start --delay 3000
+		pings_count 4 1 >/dev/null
+		kill -TERM "$noop_pid" && kill -TERM "$noop_pid" 2>/dev/null || true
+		noop_await_end
+		lines=$((lines + $(json_lines) + noop_status))
+	done
+	is "SIGTERM twice ends it in order all the same, 10 times of 10" "$lines" 10
+}
+
 # It shall not have to open all of them first.
 start_interrupted_test() {
 	local pid status=0
@@ -291,6 +304,7 @@ realtime_stuck_test
 realtime_refused_test
 ready_test
 signals_test
+signals_twice_test
 start_interrupted_test
 json_test
 queues_test

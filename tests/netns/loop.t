@@ -124,12 +124,15 @@ sizing_test() {
 	if ! root_is_real; then
 		noop_start
 		like "a buffer that is not granted: a warning with the remedy" "$(<"$tmp/noop.err")" \
-			"warning: queue 0: socket buffer of .* instead of .* rmem_max"
+			"warning: queue 0: socket buffer of .* are needed: .* rmem_max"
 		holds "and a queue that is not longer than it can be" "$(json_maxlen) <= 2 * $(</proc/sys/net/core/rmem_max) / 832"
 		noop_stop
 	fi
 	noop_start --rcvbuf 100000
 	is "--rcvbuf: the queue is as long as fits" "$(json_maxlen)" 1
+	noop_stop
+	noop_start --rcvbuf 1
+	like "--rcvbuf 1: a warning that nothing large fits" "$(<"$tmp/noop.err")" "holds 0 of the largest kind"
 	noop_stop
 	noop_start --rcvbuf 100000 --copy headers
 	is "--rcvbuf: longer with a smaller copy" "$(json_maxlen)" 240
