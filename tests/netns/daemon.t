@@ -137,7 +137,8 @@ signals_twice_test() {
 	for ((i = 0; i < 10; i++)); do
 		noop_start --delay 3000
 		pings_count 4 1 >/dev/null
-		kill -TERM "$noop_pid" && kill -TERM "$noop_pid" 2>/dev/null || true
+		kill -TERM "$noop_pid"
+		kill -TERM "$noop_pid" 2>/dev/null || true
 		noop_await_end
 		lines=$((lines + $(json_lines) + noop_status))
 	done

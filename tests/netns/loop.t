@@ -124,7 +124,7 @@ sizing_test() {
 	if ! root_is_real; then
 		noop_start
 		like "a buffer that is not granted: a warning with the remedy" "$(<"$tmp/noop.err")" \
-			"warning: queue 0: socket buffer of .* are needed: .* rmem_max"
+			"warning: queue 0: socket buffer of .* are needed: .*rmem_max"
 		holds "and a queue that is not longer than it can be" "$(json_maxlen) <= 2 * $(</proc/sys/net/core/rmem_max) / 832"
 		noop_stop
 	fi
