@@ -35,17 +35,14 @@ struct daemon {
 	struct worker *workers;
 	FILE *json;
 	sigset_t signals;
-	struct timespec start;
+	int64_t start_ns;
 	struct stats stats;
 	struct stats last_interval;
 };
 
 static double daemon_uptime_s(const struct daemon *daemon)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - daemon->start.tv_sec) + (double)(now.tv_nsec - daemon->start.tv_nsec) / 1e9;
+	return (double)(rt_now_ns() - daemon->start_ns) / 1e9;
 }
 
 /* Before any thread exists, so that all inherit the mask. */
@@ -334,7 +331,7 @@ static int daemon_run(struct daemon *daemon)
 		log_warning("no limit on the time that a real-time thread may run without sleeping: %s",
 			    strerror(errno));
 
-	clock_gettime(CLOCK_MONOTONIC, &daemon->start);
+	daemon->start_ns = rt_now_ns();
 	setup_bound_spin(&daemon->options);
 	error = daemon_open_workers(daemon);
 	daemon->stats.memory_locked = setup_lock_memory(&daemon->options);

@@ -15,17 +15,10 @@
 /* Holds a burst from now on; packets behind it wait in the kernel. */
 static void worker_delay(uint32_t delay_us)
 {
-	struct timespec until;
-
 	if (!delay_us)
 		return;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += delay_us / 1000000;
-	until.tv_nsec += (long)(delay_us % 1000000) * 1000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
+	int64_t until_ns = rt_now_ns() + (int64_t)delay_us * 1000;
+	const struct timespec until = { .tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000 };
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
 		;
 }

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from . import SCHEMA
 from .daemon import Latency, Percentiles
 from .document import Node
-from .record import Cell, Json
+from .record import Cell, Json, Rtt
 from .stats import Interval, Ratio, deviation, mean_interval, paired_ratio
 
 FEW_BLOCKS = 5
@@ -35,12 +35,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class RttRow:
-    mean: float
-    min: float
-    max: float
-    p50: float
-    p99: float
+class RttRow(Rtt):
     ci95: Interval | None
     sigma: float | None
 
