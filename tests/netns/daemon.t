@@ -247,6 +247,11 @@ delay_test() {
 	rtt=$(ping_server 4 -c 5 -i 0.01 | sed -n 's,.* = \([0-9.]*\)/.*,\1,p')
 	noop_stop
 	holds "--delay 2000: no round trip is shorter than two delays" "${rtt/./} >= 4000"
+	noop_start --delay 100
+	pings_count 4 20 >/dev/null
+	noop_stop
+	holds "--delay 100: a packet is held awake, and waited for asleep" \
+		"$(json_value voluntary_switches) < $(json_value packets) * 3 / 2"
 }
 
 trace_test() {
