@@ -2,6 +2,8 @@
 """What is missing on this machine, all at once and with the remedy, before anything is measured."""
 
 import os
+import platform
+import re
 import socket
 import subprocess
 import textwrap
@@ -11,7 +13,10 @@ from pathlib import Path
 
 from . import paths
 from .cell import namespaces_remove, prefix_ours
+from .cgroup import cgroup_read
+from .cpu import CPU, cpu_is_virtual, lscpu_read
 from .errors import Refused
+from .host import Host
 from .kernel import settings_parse
 from .privileges import ROOT_REMEDY, command_succeeds, realtime_remedy, sched_is_permitted, user_namespace_is_ours
 from .scenario import Scenario
@@ -23,6 +28,11 @@ TCP_CONGESTION = 13  # linux/tcp.h
 # Without privileges net.core.rmem_max caps the socket buffer, of which a full packet of 64 KiB takes 64.5 KB: room for
 # what TCP has in flight by default (net.ipv4.tcp_wmem: 4 MB), of which the kernel grants twice.
 BUFFER_NEEDED = 4 << 20
+
+# What a run does without, and what is missing then.
+OPTIONAL = {"gnuplot": "no pictures without it"}
+
+LOAD_IDLE = 0.5  # processes that run or wait for a CPU, on average of a minute
 
 
 @dataclass(frozen=True)
@@ -38,7 +48,7 @@ def doctor_examine(scenario: Scenario) -> list[Finding]:
     if os.geteuid() == 0:
         findings += _namespaces_examine()
         findings += [_sched_examine(scenario.sched), _congestion_examine(scenario.cc)]
-    return [*findings, _queue_examine()]
+    return [*findings, _queue_examine(), *_quiet_examine(Host())]
 
 
 def findings_render(findings: list[Finding]) -> str:
@@ -65,7 +75,9 @@ def _tools_examine() -> Iterator[Finding]:
         return
     missing = [line.partition("\t") for line in done.stdout.splitlines() if "\t" in line]
     for item, _, package in missing:
-        yield Finding(MISSING, item, f"install the package {package} (scripts/install-deps installs all)")
+        remedy = f"install the package {package} (scripts/install-deps installs all)"
+        state = LIMITED if item in OPTIONAL else MISSING
+        yield Finding(state, item, f"{OPTIONAL[item]}: {remedy}" if item in OPTIONAL else remedy)
     if not missing and done.returncode == 0:
         yield Finding(OK, "tools and libraries")
     elif not missing:
@@ -150,3 +162,38 @@ def _congestion_examine(name: str) -> Finding:
             remedy = f"a kernel with CONFIG_TCP_CONG_{name.upper()} (module tcp_{name})"
             return Finding(MISSING, f"congestion control {name}", remedy)
     return Finding(OK, f"congestion control {name}")
+
+
+def _quiet_examine(host: Host) -> Iterator[Finding]:
+    """What does not forbid a run, but makes its figures worse or those of something else. Nothing is said if all is
+    well."""
+    load = (host.line("/proc/loadavg") or "").partition(" ")[0]
+    if re.fullmatch(r"\d+\.\d+", load) and float(load) > LOAD_IDLE:
+        yield Finding(LIMITED, "not idle", f"a load of {load} over the last minute: end what else runs, or wait")
+    governors = host.distinct(f"{CPU}/cpu[0-9]*/cpufreq/scaling_governor") or ()
+    sleepy = [name for name in governors if name != "performance"]
+    if sleepy:
+        remedy = "figures of a sleeping CPU; cpupower frequency-set -g performance"
+        yield Finding(LIMITED, f"governor {', '.join(sleepy)}", remedy)
+    if cpu_is_virtual(platform.machine(), lscpu_read(host)):
+        yield Finding(LIMITED, "virtual machine", f"{_stolen_format(host)}compare ratios only, and many blocks")
+    yield from _cgroup_examine(host)
+
+
+def _stolen_format(host: Host) -> str:
+    """By the first line of /proc/stat, in which the eighth figure is what the hypervisor gave to others."""
+    words = (host.line("/proc/stat") or "").split()[1:9]
+    ticks = [int(word) for word in words if word.isdecimal()]
+    if len(ticks) < 8 or not sum(ticks):
+        return ""
+    return f"others took {100 * ticks[7] / sum(ticks):.1f} % of its CPU time since it came up; "
+
+
+def _cgroup_examine(host: Host) -> Iterator[Finding]:
+    cgroup = cgroup_read(host)
+    if cgroup.cpus_limit is not None:
+        remedy = f"{cgroup.cpus_limit:g} CPUs by our control group: it stops us in between; run outside of it"
+        yield Finding(LIMITED, "CPU time", remedy)
+    if cgroup.rt_runtime_us == 0:
+        remedy = "none for our control group (RT_GROUP_SCHED): echo 900000 into its cpu.rt_runtime_us"
+        yield Finding(LIMITED, "real-time budget", remedy)

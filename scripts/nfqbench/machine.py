@@ -1,55 +1,110 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What a result depends on: processor, kernel, its settings, the tools. No name, address or path of anybody."""
+"""What a result depends on: processor, kernel, its settings, the tools. No name, address or path of anybody, unless
+that is asked for.
+"""
 
-import gzip
 import os
 import platform
+import pwd
 import re
 import subprocess
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import asdict
 
+from .cgroup import cgroup_read
+from .cpu import (
+    cpu_is_virtual, cpu_model, frequency_describe, idle_describe, lscpu_read, mitigations_describe, throttles_count,
+    topology_describe,
+)  # fmt: skip
 from .document import document_parse
 from .errors import Refused
+from .host import Host, integer_read
+from .kernelconfig import kernel_describe
 from .record import Json
 
 SYSCTLS = (
     "kernel.sched_rt_runtime_us", "kernel.sched_rt_period_us", "net.core.rmem_max", "net.core.wmem_max",
     "net.core.netdev_max_backlog", "net.core.netdev_budget", "net.core.busy_read", "net.core.default_qdisc",
-    "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control", "kernel.numa_balancing",
+    "kernel.sched_autogroup_enabled", "kernel.sched_rr_timeslice_ms", "kernel.timer_migration", "kernel.watchdog",
+    "net.core.bpf_jit_enable", "net.core.bpf_jit_harden", "net.core.busy_poll", "net.core.dev_weight",
+    "net.core.dev_weight_rx_bias", "net.core.dev_weight_tx_bias", "net.core.flow_limit_cpu_bitmap",
+    "net.core.gro_normal_batch", "net.core.high_order_alloc_disable", "net.core.netdev_budget_usecs",
+    "net.core.netdev_tstamp_prequeue", "net.core.optmem_max", "net.core.rmem_default", "net.core.rps_default_mask",
+    "net.core.rps_sock_flow_entries", "net.core.skb_defer_max", "net.core.wmem_default",
+)  # fmt: skip
+
+# A namespace that is made anew has some of these from the kernel, and some from its first namespace.
+SYSCTLS_OF_NAMESPACES = (
+    "net.bridge.bridge-nf-call-iptables", "net.ipv4.ip_early_demux", "net.ipv4.tcp_autocorking",
+    "net.ipv4.tcp_backlog_ack_defer", "net.ipv4.tcp_early_demux", "net.ipv4.tcp_ecn", "net.ipv4.tcp_limit_output_bytes",
+    "net.ipv4.tcp_min_tso_segs", "net.ipv4.tcp_moderate_rcvbuf", "net.ipv4.tcp_mtu_probing",
+    "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_notsent_lowat", "net.ipv4.tcp_recovery", "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_sack", "net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_timestamps", "net.ipv4.tcp_tso_rtt_log",
+    "net.ipv4.tcp_tso_win_divisor", "net.ipv4.tcp_window_scaling", "net.ipv4.tcp_wmem",
+    "net.netfilter.nf_conntrack_checksum", "net.netfilter.nf_hooks_lwtunnel",
 )  # fmt: skip
 
 TOOLS = {
     "ping": ["ping", "-V"],
     "iperf3": ["iperf3", "--version"],
     "iproute2": ["ip", "-V"],
+    "ss": ["ss", "-V"],
+    "tc": ["tc", "-V"],
     "iptables": ["iptables", "--version"],
     "nft": ["nft", "--version"],
     "ethtool": ["ethtool", "--version"],
+    "gnuplot": ["gnuplot", "--version"],
+    "bash": ["bash", "--version"],
 }
 
+DMI = (
+    "sys_vendor", "product_name", "product_version", "board_vendor", "board_name", "bios_vendor", "bios_version",
+    "bios_date",
+)  # fmt: skip
 
-def machine_describe() -> Json:
-    cpu = _lscpu()
+LABEL_LENGTH = 40
+
+
+def machine_describe(host: Host = Host()) -> Json:
+    lscpu, architecture = lscpu_read(host), platform.machine()
     return {
-        "cpu": cpu.get("Model name") or cpu.get("Vendor ID") or platform.machine(),
+        "cpu": cpu_model(host, lscpu) or architecture,
+        "cpu_vendor": lscpu.get("Vendor ID"),
         "cpus": len(os.sched_getaffinity(0)),
-        "architecture": platform.machine(),
-        "threads_per_core": _integer(cpu.get("Thread(s) per core")),
-        "virtualized": _virtualized(cpu),
-        "hypervisor": cpu.get("Hypervisor vendor"),
+        "architecture": architecture,
+        "threads_per_core": integer_read(lscpu.get("Thread(s) per core")),
+        "topology": topology_describe(host),
+        "virtualized": cpu_is_virtual(architecture, lscpu),
+        "hypervisor": lscpu.get("Hypervisor vendor"),
+        "virtualization": _virtualization(host, "vm"),
+        "container": _virtualization(host, "container"),
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
-        "distribution": _distribution(),
-        "kernel": {
-            "release": platform.release(),
-            "version": platform.version(),
-            "preemption": _preemption(),
-            "hz": _integer(_kernel_config().get("CONFIG_HZ")),
-            "tainted": _integer(_read("/proc/sys/kernel/tainted")),
-        },
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "clocksource": _read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-        "mitigations": _mitigations(),
-        "sysctls": {name: _read("/proc/sys/" + name.replace(".", "/")) for name in SYSCTLS},
+        "transparent_hugepages": _chosen(host.text("/sys/kernel/mm/transparent_hugepage/enabled")),
+        "distribution": _distribution(host),
+        "kernel": kernel_describe(host),
+        "governor": host.line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "frequency": frequency_describe(host),
+        "idle": idle_describe(host),
+        "thermal_throttles": throttles_count(host),
+        "cgroup": asdict(cgroup_read(host)),
+        "clocksource": host.line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        "mitigations": mitigations_describe(host),
+        "sysctls": {name: host.line(_sysctl_path(name)) for name in SYSCTLS},
+        "namespace_sysctls": _namespace_sysctls(host),
+    }
+
+
+def machine_extended(host: Host = Host()) -> Json:
+    """What identifies a machine, its owner and its network."""
+    return {
+        "host": host.line("/proc/sys/kernel/hostname") or platform.node(),
+        "uname": " ".join(os.uname()),
+        "command_line": host.line("/proc/cmdline"),
+        "dmi": {name: host.line(f"/sys/class/dmi/id/{name}") for name in DMI},
+        "device_tree": (host.line("/proc/device-tree/model") or "").rstrip("\0") or None,
+        "interfaces": [_interface_describe(host, path) for path in _interfaces_real(host)],
+        "user": _user_name(),
     }
 
 
@@ -68,78 +123,74 @@ def version_read(command: list[str]) -> str | None:
     return lines[0].strip() if lines else None
 
 
-def _read(path: str) -> str | None:
-    try:
-        return " ".join(Path(path).read_text(encoding="utf-8").split())
-    except (OSError, UnicodeDecodeError):
-        return None
+def machine_label(machine: Mapping[str, object]) -> str:
+    """A name for a machine that names nobody, such as "intel-core-i7-8650u-x8"."""
+    model, vendor, cpus = (str(machine.get(key) or "") for key in ("cpu", "cpu_vendor", "cpus"))
+    model = re.sub(r"\((r|tm|c)\)|@.*|\bwith\b.*|\b(cpu|processor|\d+-core)\b", " ", model.lower())
+    if vendor == "ARM":  # whose names are those of cores only
+        model = f"arm {model}"
+    words = re.sub(r"[^a-z0-9.]+", "-", model).strip("-.") or "cpu"
+    number = f"-x{cpus}" if re.fullmatch(r"[0-9]{1,6}", cpus) else ""
+    return words[: LABEL_LENGTH - len(number)].rstrip("-.") + number
 
 
-def _integer(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() else None
+def _virtualization(host: Host, kind: str) -> str | None:
+    """As systemd tells it: "none" on the bare machine."""
+    said = host.said(["systemd-detect-virt", f"--{kind}"])
+    return said.strip() if said and re.fullmatch(r"[a-z0-9-]+\n", said) else None
 
 
-def _lscpu() -> dict[str, str]:
-    try:
-        done = subprocess.run(
-            ["lscpu", "-J"], capture_output=True, text=True, timeout=10, check=True, env={**os.environ, "LC_ALL": "C"}
-        )
-        fields: dict[str, str] = {}
-        for entry in document_parse(done.stdout, "lscpu")["lscpu"]:
-            _lscpu_collect(entry.mapping(), fields)
-        return fields
-    except (OSError, subprocess.SubprocessError, Refused):
-        return {}
-
-
-def _lscpu_collect(entry: dict[str, object], fields: dict[str, str]) -> None:
-    """Newer versions nest their fields."""
-    if entry.get("data"):
-        fields[str(entry["field"]).rstrip(":")] = str(entry["data"])
-    children = entry.get("children")
-    for child in children if isinstance(children, list) else ():
-        _lscpu_collect(child, fields)
-
-
-def _virtualized(cpu: dict[str, str]) -> bool | None:
-    """x86 says it in a flag; elsewhere only a known hypervisor is a proof."""
-    if "Hypervisor vendor" in cpu or "hypervisor" in cpu.get("Flags", "").split():
-        return True
-    return False if platform.machine() in ("x86_64", "i686") and cpu.get("Flags") else None
-
-
-def _distribution() -> str | None:
-    match = re.search(r'^PRETTY_NAME="?([^"\n]*)', _text("/etc/os-release"), re.MULTILINE)
+def _distribution(host: Host) -> str | None:
+    match = re.search(r'^PRETTY_NAME="?([^"\n]*)', host.text("/etc/os-release") or "", re.MULTILINE)
     return match[1] if match else None
 
 
-def _text(path: str) -> str:
+def _chosen(text: str | None) -> str | None:
+    """Of "always [madvise] never" the one in force."""
+    match = re.search(r"\[(\w+)\]", text or "")
+    return match[1] if match else None
+
+
+def _sysctl_path(name: str) -> str:
+    return "/proc/sys/" + name.replace(".", "/")
+
+
+def _namespace_sysctls(host: Host) -> Json | None:
+    """Those of a network namespace made for this question."""
+    said = host.said(["unshare", "--net", "sysctl", "-e", *SYSCTLS_OF_NAMESPACES]) or ""
+    told = dict(re.findall(r"^([\w.-]+) = (.*)$", said, re.MULTILINE))
+    if not told:
+        return None
+    return {name: " ".join(told[name].split()) if name in told else None for name in SYSCTLS_OF_NAMESPACES}
+
+
+def _interfaces_real(host: Host) -> list[str]:
+    """Those behind which there is a device."""
+    return [path.rpartition("/")[0] for path in host.paths("/sys/class/net/*/device")]
+
+
+def _interface_describe(host: Host, path: str) -> Json:
+    name = path.rpartition("/")[2]
+    driver = next((line[7:] for line in _lines(host, f"{path}/device/uevent") if line.startswith("DRIVER=")), None)
+    return {"name": name, "driver": driver, "mac": host.line(f"{path}/address"), "addresses": _addresses(host, name)}
+
+
+def _lines(host: Host, path: str) -> list[str]:
+    return (host.text(path) or "").splitlines()
+
+
+def _addresses(host: Host, name: str) -> list[str] | None:
     try:
-        return Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
+        links = document_parse(host.said(["ip", "-j", "addr", "show", "dev", name]) or "", "ip")
+        found = [info["local"].text() for link in links for info in link.get("addr_info") or () if info.get("local")]
+    except Refused:
+        return None
+    return found
 
 
-def _kernel_config() -> dict[str, str]:
+def _user_name() -> str | None:
+    """Whoever called sudo, if it was used."""
     try:
-        text = gzip.decompress(Path("/proc/config.gz").read_bytes()).decode("utf-8", "replace")
-    except OSError:
-        text = _text(f"/boot/config-{platform.release()}")
-    return dict(line.split("=", 1) for line in text.splitlines() if line.startswith("CONFIG_") and "=" in line)
-
-
-def _preemption() -> str | None:
-    """The mode in force if the kernel tells root, otherwise the one it was built with."""
-    modes = re.search(r"\((\w+)\)", _text("/sys/kernel/debug/sched/preempt"))
-    if modes:
-        return modes[1]
-    config = _kernel_config()
-    known = ("PREEMPT_RT", "PREEMPT_LAZY", "PREEMPT", "PREEMPT_VOLUNTARY", "PREEMPT_NONE")
-    built = next((name for name in known if config.get(f"CONFIG_{name}") == "y"), None)
-    return f"built as {built}" if built else None
-
-
-def _mitigations() -> dict[str, str | None]:
-    """Of what the processor is affected by."""
-    told = {path.name: _read(str(path)) for path in sorted(Path("/sys/devices/system/cpu/vulnerabilities").glob("*"))}
-    return {name: state for name, state in told.items() if state != "Not affected"}
+        return os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return None
