@@ -11,9 +11,10 @@
 #   processor.{json,out,err,status}, sched.txt: "TID POLICY PRIORITY COMMAND" of each thread, read while it worked
 #   ping.{txt,err,status}  iperf3.{json,err,status}  iperf3-server.txt
 #   congestion             ss of the client while iperf3 ran
-#   offloads.NAMESPACE.txt timing
-#   start/ ping/ end/      what the kernel counts before, between and after the two measurements; of the processor
-#                          stat and status (memory)
+#   offloads.NAMESPACE.txt as set up, and once more in end/   timing
+#   start/ ping/ end/      what the kernel counts before, between and after the two measurements: for each namespace
+#                          links, qdiscs and the IP counters; of the processor stat and status (memory); "throttled" is
+#                          what slows a machine down, key=value, empty where it cannot be read
 #   error                  one line, only if the cell could not be completed
 #
 # Theory of operation
@@ -23,6 +24,8 @@
 #
 #   Counters are read while nothing is on its way: after a warm-up, after ping has ended, and after iperf3's server has
 #   ended and the queue has come to rest. That makes them exact.
+#
+#   With --together ping runs while iperf3's data flows and ends before it does; "ping" is then read before both.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib.sh
@@ -36,17 +39,18 @@ readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair] [
                [--processor 'CMD {queue} {last_queue}'] [--noop-args ARGS] [--sched inherit|other|rr:PRIO|fifo:PRIO]
                [--pin client=CPUS,server=CPUS,daemon=CPUS] [--ping COUNT@MS] [--iperf SECONDS] [--iperf-args ARGS]
                [--cc NAME] [--mtu BYTES] [--tso on|off] [--gro on|off] [--gso-max BYTES]
-               [--rps [ROLE=]CPU,...] [--busy CPUS] [--bypass] [--ready SECONDS]
+               [--rps [ROLE=]CPU,...] [--busy CPUS] [--bypass] [--together] [--ready SECONDS]
 
   --processor     bash runs it: words can be quoted and output redirected, as in 'CMD {queue} >/dev/null'; it is
                   ready when every queue from {queue} to {last_queue} is bound and configured
+  --together      ping while iperf3 runs; COUNT x MS must leave half a second of SECONDS
   --busy          an ordinary process beside the processor's keeps these CPUs busy all the time
   netns.sh --help explains --fanout, --gso-max and --rps."
 
 # Options with a value: a variable for each, and the form of the value.
 out='' prefix=nfq topology=router hook='' mode=queue queue=0 queues=1 fanout=hash family=4
 processor='' noop_args='' sched=inherit pin='' ping=200@10 iperf=5 iperf_args='' cc=cubic
-mtu=1500 tso='' gro='' gso_max='' rps='' busy='' bypass=no ready=10
+mtu=1500 tso='' gro='' gso_max='' rps='' busy='' bypass=no together=no ready=10
 readonly -A forms=(
 	[out]='[^[:cntrl:]]+'
 	[prefix]='[a-z0-9][a-z0-9-]{0,31}'
@@ -91,6 +95,7 @@ options_parse() {
 		case $1 in
 		-h | --help) echo "$usage" && exit 0 ;;
 		--bypass) bypass=yes ;;
+		--together) together=yes ;;
 		*)
 			option_set "${@:1:2}"
 			shift
@@ -100,8 +105,15 @@ options_parse() {
 	done
 	[[ $out ]] || die 2 "--out DIR: say where to put the files"
 	last_queue=$((queue + queues - 1))
+	[[ $together == no ]] || together_check
 	pin_parse
 	cpus_check
+}
+
+together_check() {
+	[[ $ping != 0 && $iperf != 0 ]] || die 2 "--together: needs both --ping and --iperf"
+	((${ping%@*} * ${ping#*@} + 500 <= iperf * 1000)) ||
+		die 2 "--together: --ping $ping would outlast --iperf $iperf: leave it half a second"
 }
 
 # taskset would find out in the midst of it.
@@ -157,6 +169,7 @@ conf_write() {
 		rps=$rps
 		busy=$busy
 		bypass=$bypass
+		together=$together
 		prefix=$prefix
 		backend=${net[backend]:-}
 		processor_pid=$processor_pid
@@ -305,46 +318,102 @@ processor_sched_write() {
 
 # ---- what the kernel counts ----
 
-# Prints the kernel's lines of our queues.
+# Prints the kernel's lines of our queues, as the processor sees them, which saves a process.
 queues_read() {
-	inside "${net[queue_ns]}" cat /proc/net/netfilter/nfnetlink_queue 2>/dev/null |
-		awk -v first="$queue" -v last="$last_queue" '$1 >= first && $1 <= last'
+	[[ ! -r /proc/$processor_pid/net/netfilter/nfnetlink_queue ]] ||
+		awk -v first="$queue" -v last="$last_queue" '$1 >= first && $1 <= last' \
+			"/proc/$processor_pid/net/netfilter/nfnetlink_queue"
 }
 
-# Nothing waits, and nothing has come since this was asked before.
+# Nothing waits, and nothing has come since this was asked before; in a queue that nobody has bound nothing can.
 queues_are_at_rest() {
 	local before=$queue_lines
 	queue_lines=$(queues_read)
-	[[ $queue_lines == "$before" ]] &&
+	[[ $queue_lines == "$before" ]] || return
+	[[ ! $queue_lines ]] ||
 		awk -v queues="$queues" '$3 == 0 { resting++ } END { exit resting != queues }' <<<"$queue_lines"
 }
 
+# For bash inside a namespace, with a directory and the namespace's name.
+# shellcheck disable=SC2016
+readonly namespace_counters_write='
+	ip -s -j link >"$1/links.$2.json"
+	cat /proc/net/snmp /proc/net/netstat /proc/net/snmp6 >"$1/snmp.$2"
+	tc -s -j qdisc >"$1/qdiscs.$2.json"'
+
 snapshot_take() { # NAME
-	local namespace file to=$out/$1
+	local namespace file problem to=$out/$1
 	[[ ! $processor_pid ]] || processor_is_alive || processor_fail "before the snapshot '$1'"
 	queue_lines=
 	[[ ! $processor_pid ]] || wait_until 3 queues_are_at_rest || true
 	mkdir "$to"
-	"$netns" status --prefix "$prefix" >"$to/netns.status"
+	problem=$("$netns" status --prefix "$prefix" 2>&1 >"$to/netns.status") || cell_fail "$problem"
 	inside "${net[queue_ns]}" cat /proc/net/netfilter/nfnetlink_queue >"$to/queue" 2>/dev/null || true
-	inside "${net[client_ns]}" cat /proc/net/snmp /proc/net/netstat >"$to/snmp"
 	for namespace in $(namespaces_print); do
-		ip -n "$namespace" -s -j link >"$to/links.$namespace.json"
+		inside "$namespace" bash -euc "$namespace_counters_write" - "$to" "$namespace"
 	done
-	cat /proc/stat >"$to/proc.stat"
-	cat /proc/uptime >"$to/uptime"
-	cat /proc/sys/kernel/tainted >"$to/tainted"
+	file_copy /proc/net/softnet_stat "$to/softnet"
+	throttled_print >"$to/throttled"
+	file_copy /proc/stat "$to/proc.stat"
+	file_copy /proc/uptime "$to/uptime"
+	file_copy /proc/sys/kernel/tainted "$to/tainted"
 	for file in ${processor_pid:+stat status}; do
-		cat "/proc/$processor_pid/$file" >"$to/proc.processor.$file"
+		file_copy "/proc/$processor_pid/$file" "$to/proc.processor.$file"
 	done
 }
 
-offloads_write() {
-	local namespace device
+# Without a process: a cell has many of these.
+file_copy() { # FROM TO
+	printf '%s\n' "$(<"$1")" >"$2"
+}
+
+# The kernel tells of real-time throttling once a boot only.
+throttled_print() {
+	echo "thermal=$(sum_print /sys/devices/system/cpu/cpu*/thermal_throttle/*_throttle_count)"
+	echo "cgroup=$(cgroup_throttled_print)"
+	echo "realtime=$(dmesg 2>/dev/null | awk '/RT throttling activated/ { count++ } END { if (NR) print count + 0 }')"
+}
+
+# Prints nothing if there is nothing to add.
+sum_print() { # FILE...
+	local file sum=''
+	for file; do
+		[[ ! -r $file ]] || ((sum += $(<"$file"), 1))
+	done
+	echo "$sum"
+}
+
+# How often our cgroup and each above it were kept from running, in version 2 or 1.
+cgroup_throttled_print() {
+	local number controllers path root key value sum=''
+	while IFS=: read -r number controllers path; do
+		case $number:,$controllers, in
+		0:*) root=/sys/fs/cgroup ;;
+		*:*,cpu,*) root=/sys/fs/cgroup/$controllers ;;
+		*) continue ;;
+		esac
+		while :; do
+			while read -r key value; do
+				[[ $key != nr_throttled ]] || ((sum += value, 1))
+			done 2>/dev/null <"$root$path/cpu.stat" || true
+			[[ ${path%/} ]] || break
+			path=${path%/*}
+		done
+	done </proc/self/cgroup
+	echo "$sum"
+}
+
+# For bash inside a namespace, with its name.
+# shellcheck disable=SC2016
+readonly offloads_print='
+	ip -brief link show type veth | while read -r device _; do
+		ethtool -k "${device%@*}" | sed "s/^/$1 ${device%@*}: /"
+	done'
+
+offloads_write() { # DIRECTORY
+	local namespace
 	for namespace in $(namespaces_print); do
-		ip -n "$namespace" -brief link show type veth | while read -r device _; do
-			inside "$namespace" ethtool -k "${device%@*}" | sed "s/^/$namespace ${device%@*}: /"
-		done >"$out/offloads.$namespace.txt"
+		inside "$namespace" bash -euo pipefail -c "$offloads_print" - "$namespace" >"$1/offloads.$namespace.txt"
 	done
 }
 
@@ -375,14 +444,27 @@ measurement_wait() { # NAME PID
 }
 
 ping_measure() {
+	[[ $ping != 0 && $together == no ]] || return 0
+	ping_start
+	measurement_wait ping "$ping_pid"
+}
+
+ping_start() {
 	local count=${ping%@*} interval_ms=${ping#*@} interval
-	[[ $ping != 0 ]] || return 0
 	printf -v interval '%d.%03d' $((interval_ms / 1000)) $((interval_ms % 1000))
 	enter_set "${net[client_ns]}" client
 	"${enter[@]}" timeout $((count * interval_ms / 1000 + 15)) \
 		ping -"$family" -D -n -c "$count" -i "$interval" -W 2 "$address" \
 		>"$out/ping.txt" 2>"$out/ping.err" </dev/null &
-	measurement_wait ping $!
+	ping_pid=$!
+}
+
+# Sees to it that ping met the load all the time.
+ping_within() { # IPERF3-PID
+	data_is_seen || cell_fail "no data connection of iperf3 was seen within 5 s"
+	ping_start
+	measurement_wait ping "$ping_pid"
+	kill -0 "$1" 2>/dev/null || cell_fail "iperf3 ended before ping did"
 }
 
 iperf_measure() {
@@ -397,6 +479,7 @@ iperf_measure() {
 	client=$!
 	wait_until 5 congestion_is_seen "$client" || true
 	processor_sched_write
+	[[ $together == no ]] || ping_within "$client"
 	measurement_wait iperf3 "$client"
 	wait_until 5 iperf_server_is_gone || kill "$iperf_server_pid" 2>/dev/null || true
 }
@@ -421,6 +504,10 @@ iperf_server_is_gone() {
 congestion_is_seen() { # CLIENT-PID
 	kill -0 "$1" 2>/dev/null || return 0
 	inside "${net[client_ns]}" ss -tiHn state established "dport = :$iperf_port" >"$out/congestion"
+	data_is_seen
+}
+
+data_is_seen() {
 	(($(grep -c bytes_sent "$out/congestion") >= 2))
 }
 
@@ -437,7 +524,7 @@ set_up() {
 	namespaces_up
 	[[ $mode == none ]] || processor_start
 	conf_write
-	offloads_write
+	offloads_write "$out"
 	[[ ! $busy ]] || neighbour_start
 	warm_up
 }
@@ -476,6 +563,7 @@ main() {
 	timed iperf iperf_measure
 	[[ -e $out/sched.txt ]] || processor_sched_write
 	snapshot_take end
+	offloads_write "$out/end"
 	timed teardown tear_down
 }
 

@@ -37,6 +37,7 @@ def cell_measure(planned: PlannedCell, scenario: Scenario, prepared: Path, folde
     if planned.mode.queue:
         options.update(_queue_options(scenario, planned.mode, prepared))
     command += [word for name, value in options.items() for word in (f"--{name}", value)]
+    command += ["--together"] if scenario.together else []
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         errors="replace", start_new_session=True,
@@ -62,7 +63,7 @@ def _options(scenario: Scenario, mode: Mode) -> dict[str, str]:
         "family": str(scenario.family),
         "mode": "queue" if mode.queue else "none",
         "ping": f"{scenario.ping_count}@{scenario.ping_interval_ms}" if scenario.ping_count else "0",
-        "iperf": str(scenario.iperf_seconds),
+        "iperf": str(scenario.iperf_seconds_of(mode)),
         "iperf-args": scenario.iperf_args_of(mode),
         "cc": scenario.cc,
         "pin": scenario.pin_of(mode),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The command line: doctor, run, report, list."""
+"""The command line: doctor, run, report, compare, verify, list."""
 
 import argparse
 import os
@@ -7,31 +7,31 @@ import platform
 import re
 import signal
 import sys
-import textwrap
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from . import VERSION, paths
-from .document import document_parse, file_parse
+from .controls import controls_add
 from .doctor import doctor_examine, findings_render, run_is_possible
-from .errors import Failure, Interrupted, Refused, UsageError
+from .errors import INVALID_RESULTS, Failure, Interrupted, UsageError
+from .machine import machine_describe, machine_label
 from .meta import Request
 from .privileges import root_become, root_ensure, sched_choose
+from .reports import FORMATS, compare_show, list_show, report_show, verify_show
 from .run import run_perform
 from .scenario import (
-    BLOCKS, Scenario, everywhere_replace, ping_option, processor_replace, scenario_check, scenario_load,
+    BLOCKS, Scenario, everywhere_replace, ping_option, processor_replace, scenario_check, scenario_find,
 )  # fmt: skip
-from .store import Run, jsonl_render, run_load
-from .summary import Reference, Summary, reference_parse
-from .table import csv_render, markdown_render, text_render
+from .summary import Summary
+from .table import text_render
 
 DEFAULT_SCENARIO = "gso"
-QUICK = {"blocks": 3, "ping_count": 100, "ping_interval_ms": 5, "iperf_seconds": 2}
-INVALID_RESULTS = 3
+QUICK = {"blocks": 3, "ping_count": 100, "ping_interval_ms": 5, "iperf_seconds": 1}
+PRECISION_BLOCKS = 30  # at most, if the user does not say
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -92,13 +92,23 @@ def _parser() -> argparse.ArgumentParser:
     _run_options_add(command)
 
     command = commands.add_parser("report", help="print tables of stored runs", allow_abbrev=False)
-    command.set_defaults(function=_report)
+    command.set_defaults(function=report_show)
     command.add_argument("runs", nargs="+", metavar="DIR", type=Path, help="a run directory")
     command.add_argument("--ref", metavar="NAME", help="add percentages of a reference, or of another run directory")
-    command.add_argument("--format", choices=("text", "md", "csv", "json"), default="text", help="default: text")
+    command.add_argument("--format", choices=FORMATS, default="text", help=f"{', '.join(FORMATS)}; default: text")
+    command.add_argument("--write", action="store_true", help="write the files of the run directories anew")
+
+    command = commands.add_parser("compare", help="what differs between two machines, then the rows", allow_abbrev=False)
+    command.set_defaults(function=compare_show)
+    command.add_argument("first", metavar="A", type=Path, help="a run directory")
+    command.add_argument("second", metavar="B", type=Path, help="another one")
+
+    command = commands.add_parser("verify", help="check again what stored runs claim", allow_abbrev=False)
+    command.set_defaults(function=verify_show)
+    command.add_argument("runs", nargs="+", metavar="DIR", type=Path, help="a run directory")
 
     command = commands.add_parser("list", help="list scenarios, references and stored runs", allow_abbrev=False)
-    command.set_defaults(function=_list)
+    command.set_defaults(function=list_show)
     command.add_argument("--out", metavar="DIR", type=Path, help="where the runs are; default: results/")
     return parser
 
@@ -107,6 +117,7 @@ def _run_options_add(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("scenario", nargs="?", default=DEFAULT_SCENARIO, metavar="SCENARIO", help="a name or a TOML file; default: gso")
     add("--blocks", type=_positive, metavar="N", help=f"every mode once a block; default: the scenario's, or {BLOCKS}")
+    add("--precision", type=_percent, metavar="P", help="stop when all ratios are known to P %%; --blocks is the limit")
     add("--quick", action="store_true", help="less of everything: a first look within a minute")
     add("--seed", type=int, metavar="N", help="of the order in the blocks; default: from the clock")
     add("--topology", metavar="T", help="router or pair")
@@ -116,7 +127,9 @@ def _run_options_add(command: argparse.ArgumentParser) -> None:
     add("--iperf", type=int, metavar="SECONDS", help="how long iperf3 runs; 0 for none")
     add("--iperf-args", metavar="ARGS", help="more arguments for iperf3's client, such as \"-P 2\"")
     add("--processor", default="", metavar="CMD", help="a program to measure in the place of nfq-noop: \"CMD {queue}\"")
-    add("--name", metavar="LABEL", help="in the place of the host's name in the results")
+    add("--no-controls", action="store_true", help="measure neither noise floor nor positive control")
+    add("--extended", action="store_true", help="store also what identifies this machine: names, addresses, firmware")
+    add("--name", metavar="LABEL", help="what the machine is called in the results; default: by its CPU")
     add("--out", metavar="DIR", type=Path, help="where to make the run directory; default: results/")
 
 
@@ -126,9 +139,19 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _percent(text: str) -> float:
+    try:
+        percent = float(text)
+    except ValueError:
+        percent = 0.0
+    if not 0 < percent <= 100:
+        raise argparse.ArgumentTypeError(f"{text}: should be a percentage, such as 5")
+    return percent / 100
+
+
 def _doctor(_: argparse.Namespace, arguments: Sequence[str]) -> int:
     root_become(arguments)
-    findings = doctor_examine(_scenario_find(DEFAULT_SCENARIO))
+    findings = doctor_examine(scenario_find(DEFAULT_SCENARIO))
     possible = run_is_possible(findings)
     print(findings_render(findings), end="")
     print("A run is possible." if possible else "A run is not possible before that is mended.")
@@ -136,18 +159,21 @@ def _doctor(_: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    scenario = _scenario_adjust(_scenario_find(options.scenario), options)
+    scenario = _scenario_adjust(scenario_find(options.scenario), options)
     root_ensure(arguments)
     scenario, note = _sched_settle(scenario, asked=options.sched is not None)
     request = Request(
-        scenario=scenario,
+        scenario=scenario if options.no_controls else controls_add(scenario),
         sched_note=note,
         seed=int(time.time()) if options.seed is None else options.seed,
-        host=_host_name(options.name),
+        host=_host_name(options.name, options.extended),
         parent=options.out or paths.results_default(),
+        precision=options.precision,
+        extended=options.extended,
     )
-    cells = scenario.blocks * len(scenario.modes)
-    print(f"nfq-bench: {scenario.name}: {cells} cells, seed {request.seed}", file=sys.stderr)
+    cells = scenario.blocks * len(request.scenario.modes)
+    most = "at most " if request.precision else ""
+    print(f"nfq-bench: {scenario.name}: {most}{cells} cells, seed {request.seed}", file=sys.stderr)
     if note:
         print(f"nfq-bench: {note}", file=sys.stderr)
     run = run_perform(request)
@@ -167,25 +193,13 @@ def _sched_settle(scenario: Scenario, asked: bool) -> tuple[Scenario, str | None
 
 def results_are_valid(summary: Summary) -> bool:
     """A row whose cells are mostly invalid, or that has no valid one, is no result."""
-    return all(row.valid_cells and row.valid_cells >= row.invalid_cells for row in summary.rows)
-
-
-def _scenario_find(name: str) -> Scenario:
-    if name.endswith(".toml") or "/" in name:
-        return scenario_load(Path(name))
-    path = paths.SCENARIOS / f"{name}.toml"
-    if not path.exists():
-        raise UsageError(f"no scenario \"{name}\"; there are: {', '.join(_scenario_names())}")
-    return scenario_load(path)
-
-
-def _scenario_names() -> list[str]:
-    return sorted(path.stem for path in paths.SCENARIOS.glob("*.toml"))
+    return all(row.valid_cells and row.valid_cells >= row.invalid_cells for row in summary.all_rows)
 
 
 def _scenario_adjust(scenario: Scenario, options: argparse.Namespace) -> Scenario:
     """Puts what the command line says over what the scenario says."""
     changes = _quick_changes(scenario) if options.quick else {}
+    changes.update(_given(blocks=PRECISION_BLOCKS if options.precision else None))
     changes.update(_given(blocks=options.blocks, topology=options.topology, iperf_seconds=options.iperf))
     if options.ping is not None:
         changes.update(ping_option(options.ping))
@@ -207,57 +221,10 @@ def _given(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _host_name(label: str | None) -> str:
+def _host_name(label: str | None, extended: bool) -> str:
     if label is None:
-        return re.sub(r"[^A-Za-z0-9.-]", "-", platform.node().split(".")[0])[:40] or "unnamed"
+        own = re.sub(r"[^A-Za-z0-9.-]", "-", platform.node().split(".")[0])[:40] if extended else ""
+        return own or machine_label(machine_describe())
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}", label):
         raise UsageError(f"--name \"{label}\": letters, digits, '.', '_' and '-', at most 40")
     return label
-
-
-def _report(options: argparse.Namespace, _: Sequence[str]) -> int:
-    reference = _reference_find(options.ref) if options.ref else None
-    runs = {path.resolve().name: run_load(path) for path in options.runs}
-    print(_runs_render(options.format, runs, reference), end="")
-    return 0
-
-
-def _runs_render(form: str, runs: Mapping[str, Run], reference: Reference | None) -> str:
-    if form == "csv":
-        return csv_render(runs, reference)
-    if form == "json":
-        return jsonl_render([{"run": name, **run.summary.json()} for name, run in runs.items()])
-    render = markdown_render if form == "md" else text_render
-    return "\n".join(render(run, reference) for run in runs.values())
-
-
-def _reference_find(name: str) -> Reference:
-    path = paths.REFERENCES / f"{name}.json"
-    if Path(name).is_dir():
-        path = Path(name) / "summary.json"
-    elif not path.exists():
-        raise UsageError(f"no reference \"{name}\"; there are: {', '.join(sorted(_references()))}; or a run directory")
-    try:
-        return reference_parse(file_parse(path.parent, path.name, document_parse), name)
-    except Refused as error:
-        raise Failure(str(error)) from None
-
-
-def _references() -> dict[str, str]:
-    """Name to label."""
-    found = {}
-    for path in sorted(paths.REFERENCES.glob("*.json")):
-        found[path.stem] = reference_parse(file_parse(path.parent, path.name, document_parse), path.stem).label
-    return found
-
-
-def _list(options: argparse.Namespace, _: Sequence[str]) -> int:
-    scenarios = {name: _scenario_find(name).question for name in _scenario_names()}
-    parent = options.out or paths.results_default()
-    runs = {str(path.parent): "" for path in sorted(parent.glob("[!.]*/meta.json"))}
-    for title, entries in (("Scenarios", scenarios), ("References (report --ref)", _references()), ("Runs", runs)):
-        print(f"{title}:")
-        for name, text in (entries or {"none": ""}).items():
-            line = f"{name}: {text}" if text else name
-            print(textwrap.fill(line, 100, initial_indent="  ", subsequent_indent="    "))
-    return 0

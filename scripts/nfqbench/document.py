@@ -7,9 +7,11 @@ missing key, a value of another type.
 
 import json
 import math
+import types
 from collections.abc import Callable, Iterator
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from .errors import Refused
 
@@ -48,7 +50,7 @@ class Node:
         return node
 
     def __iter__(self) -> Iterator["Node"]:
-        if not isinstance(self.value, list):
+        if not isinstance(self.value, (list, tuple)):
             raise self.refuse("should be a list")
         for index, value in enumerate(self.value):
             yield Node(value, self.source, f"{self.path}[{index}]")
@@ -80,6 +82,49 @@ class Node:
         if isinstance(self.value, bool) or not isinstance(self.value, (int, float)) or not math.isfinite(self.value):
             raise self.refuse("should be a finite number")
         return float(self.value)
+
+
+def value_read(node: Node, kind: Any) -> Any:
+    """The value of type `kind` that dataclasses.asdict has written: dataclasses, tuples, dictionaries, None, plain
+    values. A field that has a default may be missing: older runs know less."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is types.UnionType:
+        inner = next(argument for argument in arguments if argument is not types.NoneType)
+        return None if node.value is None else value_read(node, inner)
+    if origin is tuple:
+        return _tuple_read(node, arguments)
+    if origin is dict:
+        return {key: value_read(_child(node, key), arguments[1]) for key in node.mapping()}
+    if is_dataclass(kind):
+        return _dataclass_read(node, kind)
+    readers = {str: Node.text, bool: Node.boolean, int: Node.integer, float: Node.number}
+    return readers[kind](node)
+
+
+def _child(node: Node, key: str) -> Node:
+    return Node(node.mapping()[key], node.source, f"{node.path}.{key}".lstrip("."))
+
+
+def _tuple_read(node: Node, kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+    items = list(node)
+    if kinds[-1] is Ellipsis:
+        return tuple(value_read(item, kinds[0]) for item in items)
+    if len(items) != len(kinds):
+        raise node.refuse(f"should have {len(kinds)} values")
+    return tuple(value_read(item, kind) for item, kind in zip(items, kinds))
+
+
+def _dataclass_read(node: Node, kind: Any) -> Any:
+    hints, value = get_type_hints(kind), node.mapping()
+    wanted = [field for field in fields(kind) if field.name in value or not _has_default(field)]
+    missing = [field.name for field in wanted if field.name not in value]
+    if missing:
+        raise node.refuse(f"has no \"{missing[0]}\"")
+    return kind(**{field.name: value_read(_child(node, field.name), hints[field.name]) for field in wanted})
+
+
+def _has_default(field: "Field[Any]") -> bool:
+    return field.default is not MISSING
 
 
 def document_parse(text: str, source: str) -> Node:

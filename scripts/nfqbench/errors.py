@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Errors that end the program with one clear line; `status` is the exit status (nfq-bench(8))."""
 
+INVALID_RESULTS = 3  # an exit status that is no error of the program
+
 
 class Failure(Exception):
     """Something went wrong while running."""

@@ -16,6 +16,8 @@ from .ping import Ping, ping_parse
 T = TypeVar("T")
 ROLES = ("client", "router", "server")
 
+Offloads = dict[str, dict[str, bool]]
+
 
 @dataclass(frozen=True)
 class Passage:
@@ -48,6 +50,15 @@ class Passage:
         return self.ids + self.dropped
 
     @property
+    def waiting(self) -> int:
+        return sum(queue.waiting for queue in self.queues)
+
+    @property
+    def given(self) -> int:
+        """Those that a processor got and has answered, if it answers at all."""
+        return self.ids - self.user_dropped - self.waiting
+
+    @property
     def owners(self) -> tuple[int, ...]:
         return tuple(queue.portid for queue in self.queues)
 
@@ -63,6 +74,11 @@ class Snapshot:
     processor_ticks: int | None
     processor_rss_kib: int | None
     tainted: int
+    # What older runs do not know is None.
+    ip: dict[str, kernel.Ip] | None = None  # by role, of the version that is measured
+    qdisc_drops: dict[str, int] | None = None  # "router to-server": ...
+    softnet_drops: int | None = None
+    throttled: kernel.Throttled | None = None
 
 
 @dataclass(frozen=True)
@@ -77,8 +93,15 @@ class Evidence:
     processor_status: int | None
     threads: tuple[kernel.Thread, ...]
     start: Snapshot
-    pinged: Snapshot
+    pinged: Snapshot  # before iperf3
     end: Snapshot
+    # What older runs do not know is None or empty.
+    hook: str = ""
+    together: bool = False  # ping ran while iperf3 did
+    tso: bool | None = None  # as cell.sh says that it is everywhere
+    gro: bool | None = None
+    offloads: Offloads | None = None  # as set up: "client eth0": ...
+    end_offloads: Offloads | None = None
 
     def passages(self) -> tuple[Passage, Passage, Passage] | None:
         """At start, after ping and at the end, if there were both rule and queues all the time."""
@@ -91,6 +114,7 @@ def evidence_read(folder: Path) -> Evidence:
         raise Refused(file_parse(folder, "error", lambda text, _: text.strip()))
     asked = file_parse(folder, "cell.conf", kernel.settings_parse)
     status = file_parse(folder, "end/netns.status", kernel.settings_parse)
+    namespaces = _namespaces(status)
     queued, loaded = asked["mode"] == "queue", asked["iperf_seconds"] != "0"
     foreign = asked["processor"] != "nfq-noop"
     start, pinged, end = (_snapshot_read(folder, moment, asked) for moment in ("start", "ping", "end"))
@@ -109,6 +133,12 @@ def evidence_read(folder: Path) -> Evidence:
         start=start,
         pinged=pinged,
         end=end,
+        hook=asked["hook"],
+        together=asked.get("together") == "yes",
+        tso=_switch_parse(asked, "tso"),
+        gro=_switch_parse(asked, "gro"),
+        offloads=_devices_read(folder, "offloads.{}.txt", namespaces, kernel.offloads_parse),
+        end_offloads=_devices_read(folder, "end/offloads.{}.txt", namespaces, kernel.offloads_parse),
     )
 
 
@@ -128,12 +158,11 @@ def _snapshot_read(folder: Path, moment: str, asked: kernel.Settings) -> Snapsho
     ours = [queues[number] for number in _numbers_asked(asked) if number in queues]
     complete = len(ours) == len(_numbers_asked(asked))
     rule = kernel.rule_parse(status, asked["family"]) if status["queues"] else None
+    namespaces = _namespaces(status)
     links = {}
-    for role in ROLES:
-        if status[f"{role}_ns"]:
-            name = f"{moment}/links.{status[f'{role}_ns']}.json"
-            for device, link in file_parse(folder, name, kernel.links_parse).items():
-                links[f"{role} {device}"] = link
+    for role, namespace in namespaces.items():
+        for device, link in file_parse(folder, f"{moment}/links.{namespace}.json", kernel.links_parse).items():
+            links[f"{role} {device}"] = link
     process, queued = f"{moment}/proc.processor", asked["mode"] == "queue"
     return Snapshot(
         passage=Passage(rule, tuple(ours)) if rule and complete else None,
@@ -143,7 +172,43 @@ def _snapshot_read(folder: Path, moment: str, asked: kernel.Settings) -> Snapsho
         processor_ticks=file_parse(folder, f"{process}.stat", kernel.process_ticks_parse) if queued else None,
         processor_rss_kib=file_parse(folder, f"{process}.status", kernel.memory_parse) if queued else None,
         tainted=file_parse(folder, f"{moment}/tainted", kernel.number_parse),
+        ip=_ip_read(folder, moment, namespaces, asked["family"]),
+        qdisc_drops=_devices_read(folder, f"{moment}/qdiscs.{{}}.json", namespaces, kernel.qdiscs_parse),
+        softnet_drops=_known_read(folder, f"{moment}/softnet", kernel.softnet_parse),
+        throttled=_known_read(folder, f"{moment}/throttled", kernel.throttled_parse),
     )
+
+
+def _namespaces(status: kernel.Settings) -> dict[str, str]:
+    return {role: status[f"{role}_ns"] for role in ROLES if status[f"{role}_ns"]}
+
+
+def _known_read(folder: Path, name: str, parse: Callable[[str, str], T]) -> T | None:
+    """Cells of older versions have fewer files."""
+    return file_parse(folder, name, parse) if (folder / name).exists() else None
+
+
+def _devices_read(
+    folder: Path, name: str, namespaces: dict[str, str], parse: Callable[[str, str], dict[str, T]]
+) -> dict[str, T] | None:
+    """A file a namespace, with something of each device: "ROLE DEVICE"."""
+    read = {role: _known_read(folder, name.format(namespace), parse) for role, namespace in namespaces.items()}
+    if None in read.values():
+        return None
+    return {f"{role} {device}": value for role, told in read.items() if told for device, value in told.items()}
+
+
+def _ip_read(folder: Path, moment: str, namespaces: dict[str, str], family: str) -> dict[str, kernel.Ip] | None:
+    read = {
+        role: _known_read(folder, f"{moment}/snmp.{namespace}", kernel.ip_parse)
+        for role, namespace in namespaces.items()
+    }
+    known = {role: versions[family] for role, versions in read.items() if versions}
+    return known if known.keys() == read.keys() else None
+
+
+def _switch_parse(asked: kernel.Settings, key: str) -> bool | None:
+    return {"on": True, "off": False}.get(asked[key])
 
 
 def _numbers_asked(asked: kernel.Settings) -> range:

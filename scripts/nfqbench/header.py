@@ -20,9 +20,18 @@ def _measured(meta: Node) -> str:
     if scenario["ping_count"].count():
         text += f"; ping -c {scenario['ping_count'].count()} -i {scenario['ping_interval_ms'].count() / 1000:g}"
     if scenario["iperf_seconds"].count():
-        text += f"; iperf3 -t {scenario['iperf_seconds'].count()} -C {scenario['cc'].text()}"
+        together = scenario.get("together")
+        text += " during" if together and together.boolean() else ";"
+        text += f" iperf3 -t {scenario['iperf_seconds'].count()} -C {scenario['cc'].text()}"
         text += _iperf_args(scenario)
-    return f"{text}; blocks {meta['blocks'].count()}, seed {meta['seed'].integer()}"
+    return f"{text}; blocks {meta['blocks'].count()}{_limit(meta)}, seed {meta['seed'].integer()}"
+
+
+def _limit(meta: Node) -> str:
+    precision = meta.get("precision")
+    if not precision:
+        return ""
+    return f" of at most {meta['scenario']['blocks'].count()} (until ratios are known to {100 * precision.number():g} %)"
 
 
 def _iperf_args(scenario: Node) -> str:

@@ -11,6 +11,16 @@ from .document import Node, document_parse
 
 # bits_per_second is bytes over seconds, which iperf3 rounds; the receiver's clock is read by another process.
 RATE_TOLERANCE = 0.02
+INTERVAL_TOLERANCE_S = 0.001
+
+
+@dataclass(frozen=True)
+class TrafficInterval:
+    """Of all streams together, as the client counts them."""
+
+    start_s: float
+    end_s: float
+    gbps: float
 
 
 @dataclass(frozen=True)
@@ -29,6 +39,7 @@ class Traffic:
     lost_packets: int | None  # UDP
     local_cpu_percent: float
     remote_cpu_percent: float
+    intervals: tuple[TrafficInterval, ...] = ()
 
 
 def iperf3_parse(text: str, source: str) -> Traffic:
@@ -42,7 +53,7 @@ def iperf3_parse(text: str, source: str) -> Traffic:
         raise document.refuse(f"protocol {protocol}: only TCP and UDP are understood")
     if end.get("sum_sent_bidir_reverse"):
         raise document.refuse("--bidir is not understood: measure one direction at a time")
-    _intervals_check(document["intervals"], start["duration"].number())
+    intervals = _intervals_parse(document["intervals"], start["duration"].number())
     sent, received = end["sum_sent"], end["sum_received"]
     _sums_check(sent, received, omitted=start["omit"].number() > 0)
     cpu = end["cpu_utilization_percent"]
@@ -62,15 +73,30 @@ def iperf3_parse(text: str, source: str) -> Traffic:
         lost_packets=None if tcp else _losses_check(received),
         local_cpu_percent=cpu["host_total"].number(),
         remote_cpu_percent=cpu["remote_total"].number(),
+        intervals=intervals,
     )
 
 
-def _intervals_check(intervals: Node, duration: float) -> None:
-    last = 0.0
-    for interval in intervals:
-        last = interval["sum"]["end"].number()
+def _intervals_parse(node: Node, duration: float) -> tuple[TrafficInterval, ...]:
+    """Those that --omit leaves out are no part of the sums either; time begins anew after them."""
+    sums = [interval["sum"] for interval in node]
+    counted = [each for each in sums if not each["omitted"].boolean()]
+    intervals = tuple(_interval_parse(each) for each in counted)
+    for before, after, each in zip(intervals, intervals[1:], counted[1:]):
+        if after.start_s < before.end_s - INTERVAL_TOLERANCE_S:
+            raise each.refuse(f"begins at {after.start_s:g} s, before the last one ends")
+    last = intervals[-1].end_s if intervals else 0.0
     if last < 0.9 * duration:
-        raise intervals.refuse(f"end after {last:g} s of {duration:g} s")
+        raise node.refuse(f"end after {last:g} s of {duration:g} s")
+    return intervals
+
+
+def _interval_parse(sums: Node) -> TrafficInterval:
+    start, end, bits = (sums[key].number() for key in ("start", "end", "bits_per_second"))
+    interval = TrafficInterval(start, end, bits / 1e9)
+    if not 0 <= interval.start_s <= interval.end_s or interval.gbps < 0:
+        raise sums.refuse("runs backwards")
+    return interval
 
 
 def _sums_check(sent: Node, received: Node, omitted: bool) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What the kernel and netns.sh tell about a cell: queues, rules, links, threads, CPU time."""
+"""What the kernel and netns.sh tell about a cell: queues, rules, links, IP counters, threads, CPU time."""
 
 import re
 from dataclasses import dataclass
@@ -8,6 +8,14 @@ from .document import document_parse
 from .errors import Refused
 
 POLICIES = ("other", "rr", "fifo", "batch", "idle", "deadline")
+DISCARDS = ("InHdrErrors", "InDiscards", "OutDiscards", "OutNoRoutes")
+OFFLOADS = {
+    "tcp-segmentation-offload": "tso",
+    "generic-segmentation-offload": "gso",
+    "generic-receive-offload": "gro",
+    "tx-checksumming": "tx-checksumming",
+    "rx-checksumming": "rx-checksumming",
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,33 @@ class Link:
     @property
     def bytes(self) -> int:
         return self.rx_bytes + self.tx_bytes
+
+    def minus(self, before: "Link", side: str) -> tuple[int, int]:
+        """Packets and bytes of a side, rx or tx, since then."""
+        if side == "rx":
+            return self.rx_packets - before.rx_packets, self.rx_bytes - before.rx_bytes
+        return self.tx_packets - before.tx_packets, self.tx_bytes - before.tx_bytes
+
+
+@dataclass(frozen=True)
+class Ip:
+    """Packets of one version of IP in one namespace. A kernel that counts what is transmitted, behind all hooks, counts
+    what is sent before OUTPUT; of an older one it depends on the version of IP."""
+
+    received: int
+    delivered: int
+    sent: int
+    transmitted: int | None  # None: an older kernel
+    discards: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Throttled:
+    """How often something was slowed down: a hot CPU, our cgroup, a real-time task. None where it cannot be read."""
+
+    thermal: int | None
+    cgroup: int | None
+    realtime: int | None
 
 
 @dataclass(frozen=True)
@@ -116,6 +151,80 @@ def links_parse(text: str, source: str) -> dict[str, Link]:
                 sum(side[what].count() for side in (rx, tx) for what in ("errors", "dropped")),
             )  # fmt: skip
     return links
+
+
+def qdiscs_parse(text: str, source: str) -> dict[str, int]:
+    """`tc -s -j qdisc`: what was dropped at each device."""
+    drops: dict[str, int] = {}
+    for entry in document_parse(text, source):
+        device = entry["dev"].text()
+        drops[device] = drops.get(device, 0) + entry["drops"].count()
+    return drops
+
+
+def ip_parse(text: str, source: str) -> dict[str, Ip]:
+    """By version, of /proc/net/snmp and snmp6, one behind the other."""
+    counters = _counters_parse(text, source)
+    return {"4": _ip_make(counters, "Ip:", source), "6": _ip_make(counters, "Ip6", source)}
+
+
+def _counters_parse(text: str, source: str) -> Settings:
+    """Lines of a group's names, then of its values, to GROUP:NAME; and lines of one name and its value."""
+    counters, lines = Settings(source), iter(text.splitlines())
+    for line in lines:
+        words = line.split()
+        if words and words[0].endswith(":"):
+            group, values = words[0], next(lines, "").split()
+            if len(values) != len(words) or values[0] != group:
+                raise Refused(f"{source}: not as many values as names: {group}")
+            counters.update((group + name, value) for name, value in zip(words[1:], values[1:]))
+        elif len(words) == 2:
+            counters[words[0]] = words[1]
+        else:
+            raise Refused(f"{source}: not counters: \"{line}\"")
+    return counters
+
+
+def _ip_make(counters: Settings, prefix: str, source: str) -> Ip:
+    def count(name: str) -> int:
+        return number_parse(counters[name], f"{source}: {name}")
+
+    transmitted = f"{prefix}OutTransmits"
+    return Ip(
+        received=count(f"{prefix}InReceives"),
+        delivered=count(f"{prefix}InDelivers"),
+        sent=count(f"{prefix}OutRequests"),
+        transmitted=count(transmitted) if transmitted in counters else None,
+        discards={name: count(f"{prefix}{name}") for name in DISCARDS},
+    )
+
+
+def softnet_parse(text: str, source: str) -> int:
+    """Dropped because a CPU's backlog was full: the second column of /proc/net/softnet_stat, a line a CPU."""
+    lines = [line.split() for line in text.splitlines()]
+    if not lines or not all(len(words) > 1 and re.fullmatch(r"[0-9a-f]+", words[1]) for words in lines):
+        raise Refused(f"{source}: not /proc/net/softnet_stat")
+    return sum(int(words[1], 16) for words in lines)
+
+
+def throttled_parse(text: str, source: str) -> Throttled:
+    told = settings_parse(text, source)
+    values = [
+        number_parse(told[key], f"{source}: {key}") if told[key] else None for key in ("thermal", "cgroup", "realtime")
+    ]
+    return Throttled(*values)
+
+
+def offloads_parse(text: str, source: str) -> dict[str, dict[str, bool]]:
+    """ethtool -k by device, "NAMESPACE DEVICE: " before each line."""
+    devices: dict[str, dict[str, bool]] = {}
+    for line in text.splitlines():
+        match = re.fullmatch(r"\S+ (\S+):\s+([\w-]+): (on|off).*", line)
+        if match and match[2] in OFFLOADS:
+            devices.setdefault(match[1], {})[OFFLOADS[match[2]]] = match[3] == "on"
+    if not devices or any(len(features) != len(OFFLOADS) for features in devices.values()):
+        raise Refused(f"{source}: does not tell of {', '.join(OFFLOADS)}")
+    return devices
 
 
 def threads_parse(text: str, source: str) -> tuple[Thread, ...]:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from . import SCHEMA, VERSION, paths
 from .document import file_parse
+from .judge import sched_expected
 from .kernel import settings_parse
-from .machine import machine_describe, tools_describe, version_read
+from .machine import machine_describe, machine_extended, tools_describe, version_read
 from .privileges import user_namespace_is_ours
 from .record import Json
 from .scenario import Scenario
@@ -23,30 +24,39 @@ OFFLOADS = (
 class Request:
     """What the user asked for, defaults filled in."""
 
-    scenario: Scenario
+    scenario: Scenario  # with its controls; of the blocks the most that there may be
     sched_note: str | None  # why it is not the policy that the scenario names
     seed: int
     host: str
     parent: Path  # of the run directory
+    precision: float | None = None  # enough for a ratio, as a fraction: fewer blocks will do
+    extended: bool = False
 
 
-def meta_make(request: Request, cells: Path, started: str, finished: str) -> Json:
-    """`cells` holds the raw folders."""
+def meta_make(request: Request, cells: Path, started: str, finished: str, blocks: int) -> Json:
+    """`cells` holds the raw folders; of so many blocks."""
     scenario = request.scenario
+    policy, priority = sched_expected("inherit")
     return {
         "schema": SCHEMA,
         "version": VERSION,
         "host": request.host,
         "started": started,
         "finished": finished,
-        "blocks": scenario.blocks,
+        "blocks": blocks,
+        "precision": request.precision,
         "seed": request.seed,
         "scenario": _scenario_describe(scenario),
         "processor": _processors_describe(scenario),
         "pin": scenario.pin or None,
-        "sched": {"in_force": scenario.sched, "note": request.sched_note},
+        "sched": {
+            "in_force": scenario.sched,
+            "note": request.sched_note,
+            "inherited": {"policy": policy, "priority": priority},
+        },
         "root": not user_namespace_is_ours(),
         "machine": machine_describe(),
+        "extended": machine_extended() if request.extended else None,
         "tools": tools_describe(),
         **_topology_describe(cells),
     }

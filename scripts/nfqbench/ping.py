@@ -14,7 +14,7 @@ from .errors import Refused
 from .stats import percentile
 
 HEADER = re.compile(r"PING \S+ ?\(\S+\) .*bytes")
-REPLY = re.compile(r"\[\d+\.\d+\] \d+ bytes from \S+: icmp_seq=(\d+) ttl=\d+ time=(\d+(?:\.\d+)?) ms( \(DUP!\))?")
+REPLY = re.compile(r"\[(\d+)\.(\d{6})\] \d+ bytes from \S+: icmp_seq=(\d+) ttl=\d+ time=(\d+(?:\.\d+)?) ms( \(DUP!\))?")
 SUMMARY = re.compile(
     r"(\d+) packets transmitted, (\d+) received(?:, \+(\d+) duplicates)?"
     r"(?:, \+(\d+) errors)?, (\d+(?:\.\d+)?)% packet loss, time \d+ms"
@@ -37,6 +37,7 @@ class Ping:
     rtts_us: tuple[float, ...]  # one a packet, in order of arrival
     min_us: float | None
     max_us: float | None
+    replied_at_s: tuple[float, ...] = ()  # of each of rtts_us, after the first
 
     @property
     def lost(self) -> int:
@@ -52,6 +53,7 @@ class Ping:
 
 @dataclass(frozen=True)
 class _Reply:
+    at_us: int
     sequence: int
     rtt_us: float
     rounding_us: float
@@ -78,9 +80,10 @@ def _reply_parse(line: str, source: str) -> _Reply:
     match = REPLY.fullmatch(line)
     if not match:
         raise Refused(f"{source}: not a reply: \"{line}\"")
-    sequence, milliseconds, duplicate = match.groups()
+    seconds, microseconds, sequence, milliseconds, duplicate = match.groups()
+    at_us = int(seconds) * 1000000 + int(microseconds)
     decimals = len(milliseconds.partition(".")[2])
-    return _Reply(int(sequence), float(milliseconds) * 1000, 10.0 ** (3 - decimals), bool(duplicate))
+    return _Reply(at_us, int(sequence), float(milliseconds) * 1000, 10.0 ** (3 - decimals), bool(duplicate))
 
 
 def _summary_parse(lines: list[str], replies: list[_Reply], errors: int, source: str) -> Ping:
@@ -96,6 +99,7 @@ def _summary_parse(lines: list[str], replies: list[_Reply], errors: int, source:
     if told != seen:
         raise Refused(f"{source}: sent, received, duplicates, errors: {seen} by its lines, {told} by its summary")
     _sequences_check(first, told[0], float(match[5]), source)
+    _clock_check(replies, source)
     if bool(times) != bool(replies):
         raise Refused(f"{source}: {len(replies)} replies, but {'a' if times else 'no'} summary of times")
     if times:
@@ -109,6 +113,7 @@ def _summary_parse(lines: list[str], replies: list[_Reply], errors: int, source:
         rtts_us=tuple(reply.rtt_us for reply in first),
         min_us=float(times[1]) * 1000 if times else None,
         max_us=float(times[3]) * 1000 if times else None,
+        replied_at_s=tuple((reply.at_us - first[0].at_us) / 1000000 for reply in first),
     )
 
 
@@ -118,6 +123,13 @@ def _sequences_check(first: list[_Reply], transmitted: int, loss: float, source:
         raise Refused(f"{source}: a reply to a packet that was never sent, or two to the same one")
     if transmitted and abs(loss - 100 * (transmitted - len(first)) / transmitted) >= 1:
         raise Refused(f"{source}: says {loss:g} % loss with {len(first)} of {transmitted} received")
+
+
+def _clock_check(replies: list[_Reply], source: str) -> None:
+    """Lines stand in order of arrival. A clock that is set meanwhile spoils round trip times, too."""
+    for before, after in zip(replies, replies[1:]):
+        if after.at_us < before.at_us:
+            raise Refused(f"{source}: the clock was set back while ping ran, before icmp_seq={after.sequence}")
 
 
 def _times_check(replies: list[_Reply], times: re.Match[str], source: str) -> None:

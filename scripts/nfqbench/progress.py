@@ -4,6 +4,7 @@
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 
 from .plan import PlannedCell
 from .record import Cell
@@ -14,10 +15,11 @@ OVERHEAD_S = 2.0
 
 
 class Progress:
-    def __init__(self, total: int, guess_s: float) -> None:
-        self.total = total
+    def __init__(self, guesses_s: Sequence[float]) -> None:
+        """A guess for each cell that may come."""
+        self.guesses_s = guesses_s
+        self.total = len(guesses_s)
         self.done = 0
-        self.guess_s = guess_s
         self.started = time.monotonic()
         self.terminal = sys.stderr.isatty()
 
@@ -39,9 +41,9 @@ class Progress:
             self._rewrite("")
 
     def _left(self) -> str:
-        elapsed = time.monotonic() - self.started
-        a_cell = elapsed / self.done if self.done else self.guess_s
-        seconds = round((self.total - self.done) * a_cell)
+        """What is to come takes as much longer than guessed as what is done did."""
+        elapsed, guessed = time.monotonic() - self.started, sum(self.guesses_s[: self.done])
+        seconds = round(sum(self.guesses_s[self.done :]) * (elapsed / guessed if guessed else 1))
         return f"{seconds // 60} min {seconds % 60:02} s left" if seconds >= 60 else f"{seconds} s left"
 
     def _rewrite(self, text: str) -> None:

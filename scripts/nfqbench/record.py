@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A line of runs.jsonl: what was seen in one cell, and whether it counts. Written here, and read back for reports.
 
+It carries the evidence itself: "ping" and "tcp" or "udp" as the tools told, "evidence" the rest. All other figures
+follow from these, so that anybody can judge the cell again and make the same line (verify.py).
 Figures of an invalid cell are kept for whoever wants to know why; `cell_parse` does not hand them on.
 """
 
 import os
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from . import SCHEMA
 from .daemon import Latency, Percentiles
-from .document import Node
+from .document import Node, value_read
 from .evidence import Evidence, Snapshot
+from .iperf3 import TrafficInterval
+from .ledger import Ledger, ledger_make
 from .plan import PlannedCell
 
 Json = dict[str, object]
+
+TOLD_APART = ("ping", "traffic")  # parts of the evidence that have a place of their own in the line
 
 
 @dataclass(frozen=True)
@@ -33,11 +40,17 @@ class QueueShare:
 
 @dataclass(frozen=True)
 class Cell:
-    """What statistics are made of. An invalid cell has reasons and no figures."""
+    """What statistics are made of. An invalid cell has reasons and no figures but its ledger."""
 
     block: int
+    position: int
+    started: str
     mode: str
     reasons: tuple[str, ...]
+    ledger: Ledger | None = None  # None in older runs
+    rtts_us: tuple[float, ...] = ()  # of each ping, in order of arrival; empty in older runs
+    replied_at_s: tuple[float, ...] = ()
+    intervals: tuple[TrafficInterval, ...] = ()
     rtt_us: Rtt | None = None
     gbps: float | None = None
     daemon_cpu_s_per_gb: float | None = None
@@ -63,7 +76,7 @@ def record_make(planned: PlannedCell, started: str, evidence: Evidence | None, r
         "valid": not reasons,
         "reasons": list(reasons),
     }
-    for part in ("ping", "tcp", "udp", "queue", "daemon", "host"):
+    for part in ("ping", "tcp", "udp", "queue", "daemon", "host", "ledger", "evidence"):
         record[part] = None
     if evidence:
         record["ping"] = _ping_part(evidence)
@@ -73,20 +86,29 @@ def record_make(planned: PlannedCell, started: str, evidence: Evidence | None, r
             record["queue"] = _queue_part(evidence)
             record["daemon"] = _daemon_part(evidence)
         record["host"] = _host_part(evidence)
+        record["ledger"] = ledger_make(evidence)
+        record["evidence"] = {key: value for key, value in asdict(evidence).items() if key not in TOLD_APART}
     return record
+
+
+def evidence_restore(record: Node) -> Evidence | None:
+    """The evidence that `record_make` was given; None if there was none, or if an older version did not keep it."""
+    rest = record.get("evidence")
+    if rest is None:
+        return None
+    ping, traffic = record.get("ping"), record.get("tcp") or record.get("udp")
+    told: dict[str, Any] = {key: node.value if node else None for key, node in zip(TOLD_APART, (ping, traffic))}
+    evidence: Evidence = value_read(Node({**rest.mapping(), **told}, record.source), Evidence)
+    return evidence
 
 
 def _ping_part(evidence: Evidence) -> Json | None:
     ping = evidence.ping
     if ping is None:
         return None
-    part: Json = {
-        key: getattr(ping, key) for key in ("transmitted", "received", "duplicates", "errors", "reordered")
-    }
-    figures = {"mean": ping.mean_us, "min": ping.min_us, "max": ping.max_us}
-    figures.update(p50=ping.percentile_us(0.5), p99=ping.percentile_us(0.99))
-    part.update({f"{key}_us": None if value is None else round(value, 3) for key, value in figures.items()})
-    return part
+    figures = {"mean": ping.mean_us, "p50": ping.percentile_us(0.5), "p99": ping.percentile_us(0.99)}
+    rounded = {f"{key}_us": None if value is None else round(value, 3) for key, value in figures.items()}
+    return {**asdict(ping), **rounded}
 
 
 def _queue_part(evidence: Evidence) -> Json | None:
@@ -177,12 +199,14 @@ def _cpu_shares(before: Snapshot, after: Snapshot) -> tuple[float | None, float 
 def cell_parse(node: Node) -> Cell:
     if node["schema"].integer() != SCHEMA:
         raise node.refuse(f"schema {node['schema'].integer()} is not understood, only {SCHEMA}")
-    block, mode = node["block"].count(), node["mode"].text()
+    place = (node["block"].count(), node["position"].count(), node["started"].text(), node["mode"].text())
     reasons = tuple(reason.text() for reason in node["reasons"])
     if node["valid"].boolean() == bool(reasons):
         raise node.refuse("is valid with reasons, or invalid without")
+    ledger = node.get("ledger")
+    balance = value_read(ledger, Ledger) if ledger else None
     if reasons:
-        return Cell(block, mode, reasons)
+        return Cell(*place, reasons, balance)
     ping, queue, daemon = (node.get(key) for key in ("ping", "queue", "daemon"))
     traffic = node.get("tcp") or node.get("udp")
     cpu_s = daemon.get("cpu_s_per_gb") if daemon else None
@@ -190,7 +214,10 @@ def cell_parse(node: Node) -> Cell:
     shares = daemon.get("queues") if daemon else None
     message = queue.get("bytes_per_message") if queue else None
     return Cell(
-        block, mode, reasons,
+        *place, reasons, balance,
+        rtts_us=_numbers_parse(ping.get("rtts_us") if ping else None),
+        replied_at_s=_numbers_parse(ping.get("replied_at_s") if ping else None),
+        intervals=_intervals_parse(traffic),
         rtt_us=Rtt(*(ping[f"{key}_us"].number() for key in ("mean", "min", "max", "p50", "p99"))) if ping else None,
         gbps=traffic["gbps"].number() if traffic else None,
         daemon_cpu_s_per_gb=cpu_s.number() if cpu_s else None,
@@ -200,6 +227,16 @@ def cell_parse(node: Node) -> Cell:
         queues=tuple(QueueShare(share["queue"].count(), share["packets"].count()) for share in shares or ()),
         latency_us=_latency_parse(latency) if latency else None,
     )  # fmt: skip
+
+
+def _numbers_parse(node: Node | None) -> tuple[float, ...]:
+    return tuple(item.number() for item in node or ())
+
+
+def _intervals_parse(traffic: Node | None) -> tuple[TrafficInterval, ...]:
+    node = traffic.get("intervals") if traffic else None
+    intervals: tuple[TrafficInterval, ...] = value_read(node, tuple[TrafficInterval, ...]) if node else ()
+    return intervals
 
 
 def _calls_parse(daemon: Node) -> float | None:

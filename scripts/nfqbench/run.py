@@ -19,9 +19,10 @@ from .judge import judge
 from .meta import Request, meta_make
 from .plan import PlannedCell, plan_make
 from .record import Json, cell_parse, record_make
+from .render import files_render
 from .scenario import Scenario
 from .store import Run, json_render, jsonl_render, parent_prepare, run_make, run_name, run_store
-from .table import csv_render, text_render
+from .summary import FEW_BLOCKS, is_precise, summary_make
 
 WORK = "nfq-bench-"
 PREPARE_LIMIT_S = 300
@@ -58,8 +59,9 @@ def run_perform(request: Request) -> Run:
         prepared.mkdir()
         prepare_perform(request.scenario.prepare, prepared)
         started = utc_now()
-        records = _cells_measure(request, cells, prepared)
-        meta = meta_make(request, cells, started, finished=utc_now())
+        records = _blocks_measure(request, cells, prepared)
+        blocks = len(records) // len(request.scenario.modes)
+        meta = meta_make(request, cells, started, utc_now(), blocks)
         run = run_make(Node(meta, "meta.json"), [Node(record, "runs.jsonl") for record in records])
         directory = _run_store(request.parent, run, meta, records, cells)
         print(f"nfq-bench: stored in {directory}", file=sys.stderr)
@@ -69,18 +71,15 @@ def run_perform(request: Request) -> Run:
 
 
 def _run_store(parent: Path, run: Run, meta: Json, records: list[Json], raw: Path) -> Path:
-    name, table = run_name(run.meta), text_render(run)
-    files = {
-        "meta.json": json_render(meta),
-        "runs.jsonl": jsonl_render(records),
-        "summary.json": json_render(run.summary.json()),
-        "summary.csv": csv_render({name: run}),
-        "table.txt": table,
-    }
+    rendered, missing = files_render(run)
+    if missing:
+        print(f"nfq-bench: {missing}", file=sys.stderr)
+    files = {"meta.json": json_render(meta), "runs.jsonl": jsonl_render(records), **rendered}
     try:
-        return run_store(parent, name, files, raw)
+        return run_store(parent, run_name(run.meta), files, raw)
     except OSError as error:
-        raise Failure(f"{parent}: cannot be stored: {error.strerror}; what would have been:\n\n{table}") from None
+        why = f"{parent}: cannot be stored: {error.strerror}; what would have been"
+        raise Failure(f"{why}:\n\n{rendered['table.txt']}") from None
 
 
 def prepare_perform(commands: tuple[str, ...], folder: Path) -> None:
@@ -113,11 +112,10 @@ def stale_remove() -> None:
             shutil.rmtree(path, ignore_errors=True)
 
 
-def _cells_measure(request: Request, cells: Path, prepared: Path) -> list[Json]:
+def _blocks_measure(request: Request, cells: Path, prepared: Path) -> list[Json]:
     scenario = request.scenario
     plan = plan_make(scenario.modes, scenario.blocks, request.seed)
-    guess_s = scenario.ping_count * scenario.ping_interval_ms / 1000 + scenario.iperf_seconds + progress.OVERHEAD_S
-    shown = progress.Progress(len(plan), guess_s)
+    shown = progress.Progress([_guess_s(scenario, planned) for planned in plan])
     records: list[Json] = []
     try:
         for planned in plan:
@@ -126,9 +124,23 @@ def _cells_measure(request: Request, cells: Path, prepared: Path) -> list[Json]:
             records.append(record)
             shown.end(planned, cell_parse(Node(record, "runs.jsonl")))
             _hope_check(records, len(scenario.modes))
+            if planned.position == len(scenario.modes) and _is_enough(request, planned.block, records):
+                break
     finally:
         shown.close()
     return records
+
+
+def _guess_s(scenario: Scenario, planned: PlannedCell) -> float:
+    pings_s = scenario.ping_count * scenario.ping_interval_ms / 1000
+    return pings_s + scenario.iperf_seconds_of(planned.mode) + progress.OVERHEAD_S
+
+
+def _is_enough(request: Request, blocks: int, records: list[Json]) -> bool:
+    if request.precision is None or blocks < FEW_BLOCKS:
+        return False
+    cells = [cell_parse(Node(record, "runs.jsonl")) for record in records]
+    return is_precise(summary_make(request.scenario, cells), request.precision)
 
 
 def _cell_record(scenario: Scenario, planned: PlannedCell, folder: Path, prepared: Path) -> Json:

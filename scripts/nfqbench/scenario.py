@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from . import paths
 from .document import Node
 from .errors import Refused, UsageError
 
@@ -24,6 +25,9 @@ PING = re.compile(r"(\d+)@(\d+)")
 LABEL_LENGTH = 24  # so that the table stays narrow
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,39}")
 BLOCKS = 5
+
+AGAIN, CONTROL = "again", "control"
+CONTROL_DELAY_US = 100
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,8 @@ class Mode:
     pin: str | None = None
     iperf_args: str | None = None
     baseline: str | None = None
+    line: str = ""  # of the plot "latency against load", to which the row belongs
+    role: str = ""  # why the row is there, if the scenario does not ask for it: AGAIN or CONTROL
 
 
 NO_QUEUE = Mode(name="none", label="no nfq", queue=False, gso=None)
@@ -67,6 +73,7 @@ class Scenario:
     gso_max: int = 0  # bytes of the greatest aggregate; 0 = the kernel's default
     blocks: int = BLOCKS
     pin: str = ""
+    together: bool = False  # ping runs while iperf3 does
     prepare: tuple[str, ...] = ()  # commands that run before the first cell
     compare: tuple[tuple[str, str], ...] = ()  # modes between which ratios are of interest, too
 
@@ -78,11 +85,17 @@ class Scenario:
     def mode(self, name: str) -> Mode:
         return next(mode for mode in self.modes if mode.name == name)
 
+    def baseline_of(self, mode: Mode) -> str:
+        return self.baseline if mode.baseline is None else mode.baseline
+
     def sched_of(self, mode: Mode) -> str:
         return self.sched if mode.sched is None else mode.sched
 
     def pin_of(self, mode: Mode) -> str:
         return self.pin if mode.pin is None else mode.pin
+
+    def iperf_seconds_of(self, mode: Mode) -> int:
+        return 0 if mode.role == CONTROL else self.iperf_seconds
 
     def iperf_args_of(self, mode: Mode) -> str:
         return self.iperf_args if mode.iperf_args is None else mode.iperf_args
@@ -101,9 +114,22 @@ def scenario_load(path: Path) -> Scenario:
         raise UsageError(str(error)) from None
 
 
+def scenario_find(name: str) -> Scenario:
+    if name.endswith(".toml") or "/" in name:
+        return scenario_load(Path(name))
+    path = paths.SCENARIOS / f"{name}.toml"
+    if not path.exists():
+        raise UsageError(f"no scenario \"{name}\"; there are: {', '.join(scenario_names())}")
+    return scenario_load(path)
+
+
+def scenario_names() -> list[str]:
+    return sorted(path.stem for path in paths.SCENARIOS.glob("*.toml"))
+
+
 def _scenario_parse(root: Node) -> Scenario:
     root.only("name", "question", "topology", "family", "gso_max", "baseline", "blocks", "sched", "pin", "cc",
-              "prepare", "compare", "ping", "iperf", "mode")  # fmt: skip
+              "together", "prepare", "compare", "ping", "iperf", "mode")  # fmt: skip
     root["ping"].only("count", "interval_ms")
     root["iperf"].only("seconds", "args")
     scenario = Scenario(
@@ -122,6 +148,7 @@ def _scenario_parse(root: Node) -> Scenario:
         gso_max=_optional(root, "gso_max", Node.count, 0),
         blocks=_optional(root, "blocks", Node.count, BLOCKS),
         pin=_optional(root, "pin", Node.text, ""),
+        together=_optional(root, "together", Node.boolean, False),
         prepare=_optional(root, "prepare", _texts, ()),
         compare=_optional(root, "compare", _pairs, ()),
     )
@@ -131,7 +158,7 @@ def _scenario_parse(root: Node) -> Scenario:
 
 def _mode_parse(node: Node) -> Mode:
     node.only("name", "label", "queue", "gso", "noop", "processor", "may_drop", "queues", "fanout", "rps", "busy",
-              "sched", "pin", "iperf_args", "baseline")  # fmt: skip
+              "sched", "pin", "iperf_args", "baseline", "line")  # fmt: skip
     return Mode(
         name=node["name"].text(),
         label=node["label"].text(),
@@ -148,6 +175,7 @@ def _mode_parse(node: Node) -> Mode:
         pin=_optional(node, "pin", Node.text, None),
         iperf_args=_optional(node, "iperf_args", Node.text, None),
         baseline=_optional(node, "baseline", Node.text, None),
+        line=_optional(node, "line", Node.text, ""),
     )
 
 
@@ -186,6 +214,7 @@ def scenario_check(scenario: Scenario, source: str) -> None:
         f"iperf seconds {scenario.iperf_seconds}: 0 or more": scenario.iperf_seconds < 0,
         "ping interval: at least 2 ms, as ping itself asks for": scenario.ping_interval_ms < 2,
         "nothing to measure: neither ping nor iperf": not scenario.ping_count and not scenario.iperf_seconds,
+        "together: needs both ping and iperf": scenario.together and not _measures_both(scenario),
         "no [[mode]]": not names,
         f"two modes of one name: {', '.join(names)}": len(set(names)) < len(names),
         f"baseline \"{scenario.baseline}\" is not one of the modes: {', '.join(names)}": scenario.baseline not in names,
@@ -201,6 +230,10 @@ def scenario_check(scenario: Scenario, source: str) -> None:
             raise UsageError(f"{source}: mode \"{mode.name}\": {problem}")
 
 
+def _measures_both(scenario: Scenario) -> bool:
+    return scenario.ping_count > 0 and scenario.iperf_seconds > 0
+
+
 def _mode_check(mode: Mode) -> Iterator[str]:
     if not 0 < len(mode.label) <= LABEL_LENGTH or not mode.label.isprintable():
         yield f"a label has 1 to {LABEL_LENGTH} printable characters"
@@ -210,6 +243,8 @@ def _mode_check(mode: Mode) -> Iterator[str]:
         yield f"pin \"{mode.pin}\": client=CPUS,server=CPUS,daemon=CPUS"
     if mode.rps and not RPS.fullmatch(mode.rps):
         yield f"rps \"{mode.rps}\": CPU, or client=CPU,router=CPU,server=CPU"
+    if len(mode.line) > LABEL_LENGTH or not mode.line.isprintable():
+        yield f"a line has at most {LABEL_LENGTH} printable characters"
     if not re.fullmatch(r"[0-9,-]*", mode.busy):
         yield f"busy \"{mode.busy}\": CPUs, such as 0 or 0,2-3"
     yield from _queue_check(mode) if mode.queue else _no_queue_check(mode)

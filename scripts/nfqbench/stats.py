@@ -1,22 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Statistics over blocks, small samples: Student's t, paired ratios on the logarithmic scale.
+"""Statistics over blocks: paired ratios on the logarithmic scale, their intervals, and what may be said of them.
+
+Few blocks: Student's t. Many: the bootstrap, which asks nothing of the shape of the distribution; it draws from a fixed
+seed, so that the same blocks give the same interval.
 
 The quantile comes from the finite series of Student's distribution for an integer number of degrees of freedom
 (Abramowitz and Stegun, 26.7.3 and 26.7.4), inverted by bisection: exact, and short enough to be checked by hand.
 """
 
 import math
+import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 Interval = tuple[float, float]
 
+MANY = 20  # values from which on the bootstrap is used
+RESAMPLES = 4000
+
+# Rows that differ by more are not called equivalent, however wide the noise floor.
+EQUIVALENT_AT_MOST = 0.10
+
+FASTER, SLOWER, EQUIVALENT, INCONCLUSIVE = "faster", "slower", "equivalent", "inconclusive"
+
 
 @dataclass(frozen=True)
 class Ratio:
+    """The geometric mean of ratios within blocks, their median, and the 95 % interval of the mean."""
+
     ratio: float
     ci95: Interval | None
+    median: float
+    blocks: int
 
 
 def t_probability(t: float, degrees: int) -> float:
@@ -50,27 +66,62 @@ def t_quantile(degrees: int, probability: float = 0.95) -> float:
     return high
 
 
-def mean_interval(values: Sequence[float]) -> Interval | None:
-    """The 95 % interval of the mean; None from a single value, which tells nothing about the next one."""
+def mean_interval(values: Sequence[float], probability: float = 0.95) -> Interval | None:
+    """The interval of the mean; None from a single value, which tells nothing about the next one."""
     if len(values) < 2:
         return None
     mean = statistics.fmean(values)
-    half = t_quantile(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    half = t_quantile(len(values) - 1, probability) * statistics.stdev(values) / math.sqrt(len(values))
     return mean - half, mean + half
+
+
+def bootstrap_interval(values: Sequence[float], probability: float = 0.95) -> Interval:
+    """The interval of the mean, by percentiles of the means of samples that are drawn from the values."""
+    draw, count = random.Random(len(values)).random, len(values)
+    means = [sum(values[int(draw() * count)] for _ in values) / count for _ in range(RESAMPLES)]
+    tail = (1 - probability) / 2
+    return percentile(means, tail), percentile(means, 1 - tail)
 
 
 def deviation(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if len(values) > 1 else None
 
 
-def paired_ratio(pairs: Sequence[tuple[float, float]]) -> Ratio | None:
-    """The geometric mean of value/baseline over (value, baseline) pairs of one block each, and its interval."""
+def paired_ratio(pairs: Sequence[tuple[float, float]], probability: float = 0.95) -> Ratio | None:
+    """Of value/baseline over (value, baseline) pairs of one block each."""
     if not pairs:
         return None
     logs = [math.log(value / baseline) for value, baseline in pairs]
-    interval = mean_interval(logs)
-    ci95 = None if interval is None else (math.exp(interval[0]), math.exp(interval[1]))
-    return Ratio(math.exp(statistics.fmean(logs)), ci95)
+    interval = bootstrap_interval if len(logs) >= MANY else mean_interval
+    ends = interval(logs, probability)
+    ratio = math.exp(statistics.fmean(logs))
+    median = statistics.median(value / baseline for value, baseline in pairs)
+    return Ratio(ratio, None if ends is None else (math.exp(ends[0]), math.exp(ends[1])), median, len(pairs))
+
+
+def floor_of(twins: Ratio | None) -> float | None:
+    """How far a ratio of two equal rows may be from 1, as a fraction: as far as the interval of the twins reaches."""
+    if twins is None or twins.ci95 is None:
+        return None
+    return math.exp(max(abs(math.log(end)) for end in twins.ci95)) - 1
+
+
+def statement_make(ratio: Ratio | None, floor: float | None, more_is_faster: bool) -> str | None:
+    """What may be said of two rows. A difference is one if chance does not explain it (its interval leaves out 1) and
+    if it is greater than that of twins. Equality is one if the whole interval is within the floor, and near 1."""
+    if ratio is None:
+        return None
+    if ratio.ci95 is None or floor is None:
+        return INCONCLUSIVE
+    low, high = ratio.ci95
+    if not low <= 1 <= high and not _is_within(ratio.ratio, floor):
+        return FASTER if (ratio.ratio > 1) == more_is_faster else SLOWER
+    near = min(floor, EQUIVALENT_AT_MOST)
+    return EQUIVALENT if _is_within(low, near) and _is_within(high, near) else INCONCLUSIVE
+
+
+def _is_within(ratio: float, floor: float) -> bool:
+    return abs(math.log(ratio)) <= math.log1p(floor)
 
 
 def percentile(values: Sequence[float], fraction: float) -> float:

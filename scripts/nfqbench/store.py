@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Run directories: written to a hidden directory that is renamed when complete, never over another one."""
+"""Run directories: written to a hidden directory that is renamed when complete, never over another one.
+
+meta.json and runs.jsonl are the run; all other files follow from these two, by render.py.
+"""
 
 import errno
 import json
@@ -11,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import SCHEMA
-from .document import Node, document_parse, documents_parse, file_parse
+from .document import Node, document_parse, documents_parse, file_parse, value_read
 from .errors import Failure, Refused
 from .record import Cell, Json, cell_parse
-from .summary import Plan, Summary, summary_make
+from .scenario import Scenario
+from .summary import Summary, summary_make
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,8 @@ class Run:
     """A stored run; the summary is made anew from its cells."""
 
     meta: Node
+    scenario: Scenario
+    records: tuple[Node, ...]  # the lines of runs.jsonl
     cells: tuple[Cell, ...]
     summary: Summary
 
@@ -29,31 +35,20 @@ class Run:
 def run_make(meta: Node, records: Sequence[Node]) -> Run:
     if meta["schema"].integer() != SCHEMA:
         raise meta.refuse(f"schema {meta['schema'].integer()} is not understood, only {SCHEMA}")
-    scenario = meta["scenario"]
-    baseline = scenario["baseline"].text()
-    plans = [_plan_parse(mode, baseline) for mode in scenario["modes"]]
-    compare = [_pair_parse(pair) for pair in scenario.get("compare") or ()]
-    _names_check(scenario, plans, compare)
-    directions = 2 if scenario["topology"].text() == "router" else 1
+    scenario: Scenario = value_read(meta["scenario"], Scenario)
+    _names_check(meta["scenario"], scenario)
     cells = tuple(cell_parse(record) for record in records)
-    return Run(meta, cells, summary_make(plans, baseline, compare, directions, cells))
+    strange = {cell.mode for cell in cells} - {mode.name for mode in scenario.modes}
+    if strange:
+        raise meta.refuse(f"does not tell of the rows {', '.join(sorted(strange))}")
+    return Run(meta, scenario, tuple(records), cells, summary_make(scenario, cells))
 
 
-def _plan_parse(mode: Node, baseline: str) -> Plan:
-    own = mode.get("baseline")
-    return Plan(mode["name"].text(), mode["label"].text(), mode["queue"].boolean(), own.text() if own else baseline)
-
-
-def _pair_parse(node: Node) -> tuple[str, str]:
-    first, second = (name.text() for name in node)
-    return first, second
-
-
-def _names_check(scenario: Node, plans: Sequence[Plan], compare: Sequence[tuple[str, str]]) -> None:
-    known = {plan.mode for plan in plans}
-    named = {plan.baseline for plan in plans} | {name for pair in compare for name in pair}
+def _names_check(node: Node, scenario: Scenario) -> None:
+    known = {mode.name for mode in scenario.modes}
+    named = {scenario.baseline_of(mode) for mode in scenario.modes} | {name for pair in scenario.compare for name in pair}
     if not named <= known:
-        raise scenario.refuse(f"names rows that are not there: {', '.join(sorted(named - known))}")
+        raise node.refuse(f"names rows that are not there: {', '.join(sorted(named - known))}")
 
 
 def run_load(directory: Path) -> Run:
@@ -70,8 +65,8 @@ def run_load(directory: Path) -> Run:
 
 def _cells_check(run: Run) -> None:
     """Each block holds every mode once: a line too many or too few would change the statistics unseen."""
-    modes = [mode["name"].text() for mode in run.meta["scenario"]["modes"]]
-    expected = [(block, mode) for block in range(1, run.meta["blocks"].count() + 1) for mode in modes]
+    blocks = run.meta["blocks"].count()
+    expected = [(block, mode.name) for block in range(1, blocks + 1) for mode in run.scenario.modes]
     if sorted((cell.block, cell.mode) for cell in run.cells) != sorted(expected):
         raise Refused("runs.jsonl: does not hold each mode once in each of the blocks that meta.json tells")
 
@@ -105,6 +100,14 @@ def run_store(parent: Path, name: str, files: Mapping[str, str], raw: Path) -> P
     except BaseException:
         shutil.rmtree(hidden, ignore_errors=True)
         raise
+
+
+def files_replace(directory: Path, files: Mapping[str, str]) -> None:
+    """Each file whole or not at all."""
+    for name, text in files.items():
+        new = directory / f".{name}.new"
+        new.write_text(text, encoding="utf-8")
+        new.replace(directory / name)
 
 
 def _rename_new(hidden: Path, parent: Path, name: str) -> Path:

@@ -1,37 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Rows over blocks, from valid cells only. A block is one sample, however many pings it has."""
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from . import SCHEMA
 from .daemon import Latency, Percentiles
 from .document import Node
 from .record import Cell, Json, Rtt
-from .stats import Interval, Ratio, deviation, mean_interval, paired_ratio
+from .scenario import AGAIN, CONTROL, CONTROL_DELAY_US, Mode, Scenario
+from .stats import (
+    EQUIVALENT_AT_MOST, FASTER, INCONCLUSIVE, SLOWER, Interval, Ratio, deviation, floor_of, mean_interval, paired_ratio,
+    statement_make,
+)  # fmt: skip
 
 FEW_BLOCKS = 5
 
+DIFFERENT = "different"  # of twins
+
+# How far the positive control may be from what was put in.
+CONTROL_TOLERANCE = 0.15
+
+# Twins are called different only if chance would hardly make them so: a wrong alarm would condemn the whole run.
+ALARM = 0.99
 
 Figure = Callable[[Cell], float | None]
 Pair = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a row is about, before anything was measured."""
-
-    mode: str
-    label: str
-    queue: bool
-    baseline: str
-
-    @property
-    def adds_queue(self) -> bool:
-        """To what it is compared with."""
-        return self.queue and self.mode != self.baseline
 
 
 @dataclass(frozen=True)
@@ -64,6 +61,8 @@ class Row:
     gbps: RateRow | None
     rtt_vs_baseline: Ratio | None
     gbps_vs_baseline: Ratio | None
+    rtt_says: str | None  # "faster", "slower", "equivalent", "inconclusive" than the baseline
+    gbps_says: str | None
     us_per_pass: float | None
     daemon_cpu_s_per_gb: float | None
     bytes_per_message: float | None
@@ -75,44 +74,59 @@ class Row:
 
 
 @dataclass(frozen=True)
-class PairRow:
-    median: float
-    ratio: float
-    ci95: Interval | None
-
-
-@dataclass(frozen=True)
 class Comparison:
-    """Ratios of one mode to another, in the blocks in which both are valid."""
+    """Of one mode with another, in the blocks in which both are valid."""
 
     mode: str
     other: str
     blocks: int
-    gbps: PairRow | None
-    rtt: PairRow | None
-
-    def json(self) -> Json:
-        figures = {key: asdict(row) if row else None for key, row in (("gbps", self.gbps), ("rtt", self.rtt))}
-        return {"mode": self.mode, "with": self.other, "blocks": self.blocks, **figures}
+    gbps: Ratio | None
+    rtt: Ratio | None
+    gbps_says: str | None
+    rtt_says: str | None
 
 
 @dataclass(frozen=True)
 class Noise:
-    """How much the baseline varies from block to block, relative: less than this cannot be told from chance."""
+    """How far two equal rows may differ, as fractions: less than this cannot be told from chance."""
 
     rtt: float | None
     gbps: float | None
 
 
 @dataclass(frozen=True)
+class Control:
+    """The row whose packets were held for a known time, and its twin without."""
+
+    mode: str
+    other: str
+    blocks: int
+    expected_us: float
+    shown_us: float | None  # median over blocks of the difference of the medians
+    blocks_us: tuple[float, ...]  # the difference in each block
+
+    @property
+    def is_trusted(self) -> bool:
+        return self.shown_us is not None and abs(self.shown_us / self.expected_us - 1) <= CONTROL_TOLERANCE
+
+
+@dataclass(frozen=True)
 class Summary:
     baseline: str
     rows: tuple[Row, ...]
+    controls: tuple[Row, ...]  # rows that the scenario does not ask for
     noise_floor: Noise
+    again: Comparison | None  # the baseline's twin with it; None in older runs
+    control: Control | None
     compare: tuple[Comparison, ...]
 
+    @property
+    def all_rows(self) -> tuple[Row, ...]:
+        return (*self.rows, *self.controls)
+
     def json(self) -> Json:
-        return {"schema": SCHEMA, **asdict(self), "compare": [comparison.json() for comparison in self.compare]}
+        control = {**asdict(self.control), "trusted": self.control.is_trusted} if self.control else None
+        return {"schema": SCHEMA, **asdict(self), "control": control}
 
 
 @dataclass(frozen=True)
@@ -123,31 +137,51 @@ class Reference:
     figures: dict[str, tuple[float | None, float | None]]
 
 
-def summary_make(
-    plans: Sequence[Plan], baseline: str, compare: Sequence[tuple[str, str]], directions: int, cells: Sequence[Cell]
-) -> Summary:
-    """`directions` says how often a ping and its reply together pass the queue."""
+def summary_make(scenario: Scenario, cells: Sequence[Cell]) -> Summary:
     total = Counter(cell.mode for cell in cells)
-    valid = {plan.mode: [cell for cell in cells if cell.mode == plan.mode and cell.valid] for plan in plans}
-    rows = tuple(_row_make(plan, total[plan.mode], valid, directions) for plan in plans)
-    noise = Noise(_relative(_rtt_row(valid[baseline])), _relative(_rate_row(valid[baseline])))
-    return Summary(baseline, rows, noise, tuple(_comparison_make(mode, other, valid) for mode, other in compare))
+    valid = {mode.name: [cell for cell in cells if cell.mode == mode.name and cell.valid] for mode in scenario.modes}
+    again = _again_make(scenario, valid)
+    noise = Noise(floor_of(again.rtt), floor_of(again.gbps)) if again else _baseline_noise(valid[scenario.baseline])
+    rows = {mode.name: _row_make(scenario, mode, total[mode.name], valid, noise) for mode in scenario.modes}
+    return Summary(
+        baseline=scenario.baseline,
+        rows=tuple(rows[mode.name] for mode in scenario.modes if not mode.role),
+        controls=tuple(rows[mode.name] for mode in scenario.modes if mode.role),
+        noise_floor=noise,
+        again=again,
+        control=_control_make(scenario, valid),
+        compare=tuple(_comparison_make(mode, other, valid, noise) for mode, other in scenario.compare),
+    )
 
 
-def _row_make(plan: Plan, total: int, valid_of: Mapping[str, Sequence[Cell]], directions: int) -> Row:
-    valid, base = valid_of[plan.mode], valid_of[plan.baseline]
+def is_precise(summary: Summary, precision: float) -> bool:
+    """Whether every ratio between rows is known well enough: half of its interval is not wider than `precision`."""
+    rows = [ratio for row in summary.rows for ratio in (row.rtt_vs_baseline, row.gbps_vs_baseline)]
+    pairs = [ratio for pair in summary.compare for ratio in (pair.rtt, pair.gbps)]
+    ends = [ratio.ci95 for ratio in (*rows, *pairs) if ratio]
+    return bool(ends) and all(end and math.log(end[1] / end[0]) / 2 <= math.log1p(precision) for end in ends)
+
+
+def _row_make(scenario: Scenario, mode: Mode, total: int, valid_of: Mapping[str, Sequence[Cell]], noise: Noise) -> Row:
+    baseline = scenario.baseline_of(mode)
+    valid, base = valid_of[mode.name], valid_of[baseline]
     rtt, base_rtt = _rtt_row(valid), _rtt_row(base)
+    rtts, rates = (paired_ratio(_pairs(valid, base, figure)) for figure in (_rtt_of, _gbps_of))
+    compared = mode.name != baseline and not mode.role
+    adds_us = (rtt.mean - base_rtt.mean) / scenario.directions if rtt and base_rtt else None
     return Row(
-        mode=plan.mode,
-        label=plan.label,
-        baseline=plan.baseline,
+        mode=mode.name,
+        label=mode.label,
+        baseline=baseline,
         valid_cells=len(valid),
         invalid_cells=total - len(valid),
         rtt_us=rtt,
         gbps=_rate_row(valid),
-        rtt_vs_baseline=paired_ratio(_pairs(valid, base, _rtt_of)),
-        gbps_vs_baseline=paired_ratio(_pairs(valid, base, _gbps_of)),
-        us_per_pass=(rtt.mean - base_rtt.mean) / directions if rtt and base_rtt and plan.adds_queue else None,
+        rtt_vs_baseline=rtts,
+        gbps_vs_baseline=rates,
+        rtt_says=statement_make(rtts, noise.rtt, more_is_faster=False) if compared else None,
+        gbps_says=statement_make(rates, noise.gbps, more_is_faster=True) if compared else None,
+        us_per_pass=adds_us if mode.queue and mode.name != baseline else None,
         daemon_cpu_s_per_gb=_mean(cell.daemon_cpu_s_per_gb for cell in valid),
         bytes_per_message=_mean(cell.bytes_per_message for cell in valid),
         calls_per_packet=_mean(cell.calls_per_packet for cell in valid),
@@ -160,6 +194,10 @@ def _row_make(plan: Plan, total: int, valid_of: Mapping[str, Sequence[Cell]], di
 
 def _rtt_of(cell: Cell) -> float | None:
     return cell.rtt_us.mean if cell.rtt_us else None
+
+
+def _rtt_median_of(cell: Cell) -> float | None:
+    return cell.rtt_us.p50 if cell.rtt_us else None
 
 
 def _gbps_of(cell: Cell) -> float | None:
@@ -214,15 +252,51 @@ def _percentiles_row(blocks: Sequence[Percentiles]) -> Percentiles:
     )
 
 
-def _comparison_make(mode: str, other: str, valid: Mapping[str, Sequence[Cell]]) -> Comparison:
-    blocks = {cell.block for cell in valid[mode]} & {cell.block for cell in valid[other]}
-    gbps, rtt = (_pair_row(_pairs(valid[mode], valid[other], figure)) for figure in (_gbps_of, _rtt_of))
-    return Comparison(mode, other, len(blocks), gbps, rtt)
+def _comparison_make(mode: str, other: str, valid: Mapping[str, Sequence[Cell]], noise: Noise) -> Comparison:
+    gbps, rtt = (paired_ratio(_pairs(valid[mode], valid[other], figure)) for figure in (_gbps_of, _rtt_of))
+    return Comparison(
+        mode, other, _blocks_shared(valid[mode], valid[other]), gbps, rtt,
+        gbps_says=statement_make(gbps, noise.gbps, more_is_faster=True),
+        rtt_says=statement_make(rtt, noise.rtt, more_is_faster=False),
+    )  # fmt: skip
 
 
-def _pair_row(pairs: Sequence[Pair]) -> PairRow | None:
-    ratio = paired_ratio(pairs)
-    return PairRow(statistics.median(a / b for a, b in pairs), ratio.ratio, ratio.ci95) if ratio else None
+def _blocks_shared(cells: Iterable[Cell], others: Iterable[Cell]) -> int:
+    return len({cell.block for cell in cells} & {cell.block for cell in others})
+
+
+def _again_make(scenario: Scenario, valid: Mapping[str, Sequence[Cell]]) -> Comparison | None:
+    """The twins are no measure of themselves: they are compared with an interval that is wider, and with 1."""
+    twin = next((mode.name for mode in scenario.modes if mode.role == AGAIN), None)
+    if twin is None:
+        return None
+    alike = Noise(EQUIVALENT_AT_MOST, EQUIVALENT_AT_MOST)
+    again = _comparison_make(twin, scenario.baseline, valid, alike)
+    pairs = [_pairs(valid[twin], valid[scenario.baseline], figure) for figure in (_gbps_of, _rtt_of)]
+    gbps, rtt = (statement_make(paired_ratio(figures, ALARM), 0, more_is_faster=True) for figures in pairs)
+    return replace(again, gbps_says=_alarm(gbps, again.gbps_says), rtt_says=_alarm(rtt, again.rtt_says))
+
+
+def _alarm(strict: str | None, usual: str | None) -> str | None:
+    if strict in (FASTER, SLOWER):
+        return DIFFERENT
+    return INCONCLUSIVE if usual in (FASTER, SLOWER) else usual
+
+
+def _baseline_noise(cells: Sequence[Cell]) -> Noise:
+    """Without twins: how much the baseline varies from block to block."""
+    return Noise(_relative(_rtt_row(cells)), _relative(_rate_row(cells)))
+
+
+def _control_make(scenario: Scenario, valid: Mapping[str, Sequence[Cell]]) -> Control | None:
+    mode = next((mode.name for mode in scenario.modes if mode.role == CONTROL), None)
+    if mode is None:
+        return None
+    other = mode.removesuffix(f"-{CONTROL}")
+    pairs = _pairs(valid[mode], valid[other], _rtt_median_of)
+    blocks_us = tuple(value - twin for value, twin in pairs)
+    shown_us = statistics.median(blocks_us) if blocks_us else None
+    return Control(mode, other, len(pairs), scenario.directions * CONTROL_DELAY_US, shown_us, blocks_us)
 
 
 def _pairs(cells: Iterable[Cell], base: Iterable[Cell], figure: Figure) -> list[Pair]:

@@ -11,7 +11,7 @@ from .grid import WIDTH, Grid, grid_join, grid_lines, grid_markdown, grids_fit, 
 from .header import header_lines
 from .stats import Interval, Ratio
 from .store import Run
-from .summary import FEW_BLOCKS, PairRow, QueueRow, Reference, Row, RttRow, Summary
+from .summary import DIFFERENT, FEW_BLOCKS, Comparison, QueueRow, Reference, Row, RttRow, Summary
 
 UNKNOWN = "-"
 
@@ -26,35 +26,35 @@ def figure_format(value: float | None) -> str:
 
 def text_render(run: Run, reference: Reference | None = None) -> str:
     groups = ["", "RTT us", "", "", "Gbit/s", "", ""]
-    grids = [[groups, *_main_grid(run.summary, reference)]]
-    for labels, parts in _further_grids(run.summary):
+    grids = [[groups, *main_grid(run.summary, reference)]]
+    for labels, parts in further_grids(run.summary):
         grids += grids_fit(labels, parts)
     return _parts_join(run, reference, [grid_lines(grid) for grid in grids])
 
 
 def markdown_render(run: Run, reference: Reference | None = None) -> str:
-    main = _main_grid(run.summary, reference)
+    main = main_grid(run.summary, reference)
     main[0] = ["", "RTT us, mean (min-max)", "95 %", "ratio", "Gbit/s, mean", "95 %", "ratio"]
-    grids = [main, *(grid_join([labels, *parts]) for labels, parts in _further_grids(run.summary))]
+    grids = [main, *(grid_join([labels, *parts]) for labels, parts in further_grids(run.summary))]
     return _parts_join(run, reference, [grid_markdown(grid) for grid in grids])
 
 
 def _parts_join(run: Run, reference: Reference | None, grids: Sequence[list[str]]) -> str:
-    parts = (header_lines(run.meta), *grids, _notes(run, reference), _invalid_lines(run))
+    parts = (header_lines(run.meta), *grids, notes_lines(run, reference), _invalid_lines(run))
     return "\n\n".join("\n".join(part) for part in parts if part) + "\n"
 
 
-def _further_grids(summary: Summary) -> list[tuple[Grid, list[Grid]]]:
+def further_grids(summary: Summary) -> list[tuple[Grid, list[Grid]]]:
     """Those for which there are figures: of each the labels, and the columns that stay together."""
     grids = [_compare_grid(summary), _cost_grid(summary), _queues_grid(summary.rows), _latency_grid(summary.rows)]
-    return [(labels, parts) for labels, parts in grids if len(labels) > 1]
+    return [(labels, parts) for labels, parts in grids if len(labels) > 1 and parts]
 
 
 def csv_render(runs: Mapping[str, Run], reference: Reference | None = None) -> str:
     """All figures of the runs of these names, unrounded; an unknown one is an empty field."""
     output = io.StringIO()
     writer = csv.writer(output, lineterminator="\n")
-    rows = [_csv_row(name, row, reference) for name, run in runs.items() for row in run.summary.rows]
+    rows = [_csv_row(name, row, reference) for name, run in runs.items() for row in run.summary.all_rows]
     writer.writerow(rows[0])
     writer.writerows(row.values() for row in rows)
     return output.getvalue()
@@ -73,6 +73,7 @@ def _csv_row(name: str, row: Row, reference: Reference | None) -> dict[str, obje
     for key, ratio in (("rtt_vs_baseline", row.rtt_vs_baseline), ("gbps_vs_baseline", row.gbps_vs_baseline)):
         fields[key] = ratio.ratio if ratio else None
         fields[f"{key}_ci95_low"], fields[f"{key}_ci95_high"] = _ends(ratio.ci95 if ratio else None)
+    fields.update(rtt_says=row.rtt_says, gbps_says=row.gbps_says)
     fields.update(us_per_pass=row.us_per_pass, daemon_cpu_s_per_gb=row.daemon_cpu_s_per_gb)
     fields.update(bytes_per_message=row.bytes_per_message, calls_per_packet=row.calls_per_packet)
     fields["lost_packets"] = row.lost_packets
@@ -93,9 +94,9 @@ def _shares(row: Row, reference: Reference) -> tuple[float | None, float | None]
     )
 
 
-def _main_grid(summary: Summary, reference: Reference | None) -> Grid:
+def main_grid(summary: Summary, reference: Reference | None) -> Grid:
     headings = ["", "mean (min-max)", "95 %", "ratio", "mean", "95 %", "ratio"]
-    return [headings, *(_main_row(row, reference) for row in summary.rows)]
+    return [headings, *(_main_row(row, reference) for row in summary.all_rows)]
 
 
 def _main_row(row: Row, reference: Reference | None) -> list[str]:
@@ -131,28 +132,40 @@ def _share_format(share: float | None) -> str:
 
 
 def _compare_grid(summary: Summary) -> tuple[Grid, list[Grid]]:
-    """What was not measured in any row, such as the RTT, is left out."""
-    labels = {row.mode: row.label for row in summary.rows}
-    pairs = summary.compare
-    parts: list[Grid] = []
-    for name, figures in (("Gbit/s", [pair.gbps for pair in pairs]), ("RTT", [pair.rtt for pair in pairs])):
-        if any(figures):
-            parts.append([[f"{name}: median", "95 % of the mean"], *map(_pair_texts, figures)])
-    blocks = [["blocks"], *([str(pair.blocks)] for pair in pairs)]
-    parts[-1:] = [grid_join([*parts[-1:], blocks])]
-    return [["ratios within a block"], *([f"{labels[pair.mode]} / {labels[pair.other]}"] for pair in pairs)], parts
+    """Ratios between rows, and what may be said of them. What was not measured in any row is left out."""
+    labels = {row.mode: row.label for row in summary.all_rows}
+    pairs = pairs_told(summary)
+    names = [[f"{labels[pair.mode]} / {labels[pair.other]}"] for pair in pairs]
+    figures = (("RTT", [(pair.rtt, pair.rtt_says) for pair in pairs]),
+               ("Gbit/s", [(pair.gbps, pair.gbps_says) for pair in pairs]))  # fmt: skip
+    parts: list[Grid] = [
+        [[f"{name}: ratio", "95 %", "median", "statement"], *(_pair_texts(*pair) for pair in told)]
+        for name, told in figures if any(ratio for ratio, _ in told)
+    ]  # fmt: skip
+    return [["within a block"], *names], parts
 
 
-def _pair_texts(pair: PairRow | None) -> list[str]:
-    if pair is None:
-        return [UNKNOWN, UNKNOWN]
-    ends = pair.ci95
-    return [figure_format(pair.median), "-".join(map(figure_format, ends)) if ends else UNKNOWN]
+def pairs_told(summary: Summary) -> list[Comparison]:
+    """Each row with its baseline, what else the scenario asks for, the twins."""
+    rows = [
+        Comparison(row.mode, row.baseline, row.valid_cells, row.gbps_vs_baseline, row.rtt_vs_baseline, row.gbps_says,
+                   row.rtt_says)
+        for row in summary.rows if row.mode != row.baseline
+    ]  # fmt: skip
+    pairs = [*rows, *summary.compare, *([summary.again] if summary.again else [])]
+    return list({(pair.mode, pair.other): pair for pair in pairs}.values())
+
+
+def _pair_texts(ratio: Ratio | None, says: str | None) -> list[str]:
+    if ratio is None:
+        return [UNKNOWN, UNKNOWN, UNKNOWN, ""]
+    ends = "-".join(map(figure_format, ratio.ci95)) if ratio.ci95 else UNKNOWN
+    return [figure_format(ratio.ratio), ends, figure_format(ratio.median), says or ""]
 
 
 def _cost_grid(summary: Summary) -> tuple[Grid, list[Grid]]:
     """What a pass through the queue costs, and how many cells stand behind a row."""
-    rows = summary.rows
+    rows = summary.all_rows
     costs = [["us a pass", "CPU s/GB", "bytes a message"], *(_cost_texts(row) for row in rows)]
     calls = [["calls a packet"], *([figure_format(row.calls_per_packet)] for row in rows)]
     rtts = [["RTT p50", "p99"], *(_rtt_texts(row.rtt_us) for row in rows)]
@@ -203,22 +216,52 @@ def _latency_texts(latency: Percentiles) -> list[str]:
     return [figure_format(figure) for figure in (latency.p50, latency.p99, latency.max)]
 
 
-def _notes(run: Run, reference: Reference | None) -> list[str]:
-    meta, summary = run.meta, run.summary
-    labels = {row.mode: row.label for row in summary.rows}
-    baseline = labels[summary.baseline]
-    legend = f"95 %: of the mean over blocks; ratio: to \"{baseline}\" of the same block{_others_format(summary)}"
-    notes = [legend + (f"; [%]: of {reference.label}." if reference else "."), *_losses_notes(summary)]
-    noise = summary.noise_floor
-    if noise.rtt is not None and noise.gbps is not None:
-        varies = f"{100 * noise.rtt:.0f} % (RTT) and {100 * noise.gbps:.0f} % (Gbit/s)"
-        notes.append(f"\"{baseline}\" itself varies from block to block by {varies}.")
+def notes_lines(run: Run, reference: Reference | None) -> list[str]:
+    summary = run.summary
+    labels = {row.mode: row.label for row in summary.all_rows}
+    legend = f"95 %: of the mean over blocks; ratio: to \"{labels[summary.baseline]}\" of the same block"
+    legend += _others_format(summary) + (f"; [%]: of {reference.label}." if reference else ".")
+    notes = [legend, *_losses_notes(summary), *controls_sentences(summary)]
     few = min((row.valid_cells for row in summary.rows if row.valid_cells), default=0)
     if 0 < few < FEW_BLOCKS:
         notes.append(f"Few blocks ({few}): the intervals are themselves uncertain.")
-    if meta["sched"].get("note"):
-        notes.append(meta["sched"]["note"].text())
+    if run.meta["sched"].get("note"):
+        notes.append(run.meta["sched"]["note"].text())
     return [line for note in notes for line in text_wrap(note)]
+
+
+def controls_sentences(summary: Summary) -> list[str]:
+    """How far this run can be believed."""
+    labels = {row.mode: row.label for row in summary.all_rows}
+    baseline, noise = labels[summary.baseline], summary.noise_floor
+    floors = ((noise.rtt, "RTT"), (noise.gbps, "Gbit/s"))
+    told = " and ".join(f"+-{_percent_format(floor)} ({name})" for floor, name in floors if floor is not None)
+    if summary.again is None:
+        return [f"No controls; \"{baseline}\" varies from block to block by {told}."] if told else ["No controls."]
+    sentences = [f"Noise floor, by \"{baseline}\" against itself: {told}; a lesser difference means nothing."]
+    if not told:
+        sentences = [f"Noise floor unknown: \"{baseline}\" and its twin do not have two valid blocks."]
+    for says, name in ((summary.again.rtt_says, "RTT"), (summary.again.gbps_says, "Gbit/s")):
+        if says == DIFFERENT:
+            sentences.append(f"NOT TO BE TRUSTED for {name}: \"{baseline}\" differs from itself; see the ratios.")
+    return [*sentences, *_control_sentences(summary)]
+
+
+def _control_sentences(summary: Summary) -> list[str]:
+    control = summary.control
+    if control is None:
+        return ["No positive control: no row whose packets could be held for a known time."]
+    put_in = f"Positive control: {control.expected_us:.0f} us more were put in"
+    if control.shown_us is None:
+        return [f"{put_in}, but no block has both cells: NOT TO BE TRUSTED for RTT."]
+    found = f"{put_in}, {figure_format(control.shown_us)} us came out"
+    if control.is_trusted:
+        return [f"{found}."]
+    return [f"{found}: this machine is NOT TO BE TRUSTED for RTT."]
+
+
+def _percent_format(fraction: float) -> str:
+    return f"{figure_format(100 * fraction)} %"
 
 
 def _others_format(summary: Summary) -> str:
@@ -240,7 +283,7 @@ def _invalid_lines(run: Run) -> list[str]:
     invalid = [cell for cell in run.cells if not cell.valid]
     if not invalid:
         return []
-    labels = {row.mode: row.label for row in run.summary.rows}
+    labels = {row.mode: row.label for row in run.summary.all_rows}
     lines = [f"Invalid, not counted: {len(invalid)} of {len(run.cells)} cells"]
     for cell in invalid:
         text = f"block {cell.block}, {labels[cell.mode]}: {'; '.join(cell.reasons)}"

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import unittest
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,14 @@ NFQ_BENCH = ROOT / "scripts" / "nfq-bench"
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "scripts"))
 
+from nfqbench.document import Node  # noqa: E402
+from nfqbench.evidence import evidence_read  # noqa: E402
+from nfqbench.judge import judge  # noqa: E402
+from nfqbench.plan import PlannedCell, plan_make  # noqa: E402
+from nfqbench.record import Json, record_make  # noqa: E402
+from nfqbench.render import files_render  # noqa: E402
 from nfqbench.scenario import Scenario, scenario_load  # noqa: E402
+from nfqbench.store import files_replace, json_render, jsonl_render, run_make  # noqa: E402
 
 
 def data_text(name: str) -> str:
@@ -44,6 +51,30 @@ class FolderTest(unittest.TestCase):
         cell = Path(tempfile.mkdtemp(dir=self.folder)) / mode
         shutil.copytree(DATA / "cells" / mode, cell)
         return cell
+
+
+def run_recorded(directory: Path, scenario: Scenario | None = None, blocks: int = 2) -> Path:
+    """A run directory as nfq-bench stores it, whose cells are the recorded ones, those of a twin included."""
+    scenario = scenario or scenario_recorded()
+    meta = json.loads(data_text("run/meta.json"))
+    meta["scenario"] = json.loads(json.dumps(asdict(scenario)))
+    meta.update(blocks=blocks, seed=42, started="2026-01-31T12:00:00Z", finished="2026-01-31T12:10:00Z")
+    meta["sched"]["inherited"] = {"policy": "other", "priority": 0}
+    records = [_record_recorded(scenario, planned) for planned in plan_make(scenario.modes, blocks, 42)]
+    run = run_make(Node(meta, "meta.json"), [Node(record, "runs.jsonl") for record in records])
+    directory.mkdir()
+    files = {"meta.json": json_render(meta), "runs.jsonl": jsonl_render(records), **files_render(run)[0]}
+    files_replace(directory, files)
+    return directory
+
+
+def _record_recorded(scenario: Scenario, planned: PlannedCell) -> Json:
+    folder = DATA / "cells" / planned.mode.name.removesuffix("-again")
+    evidence = evidence_read(folder)
+    started = f"2026-01-31T12:0{planned.block}:0{planned.position}Z"
+    made = record_make(planned, started, evidence, judge(scenario, planned.mode, evidence))
+    decoded: Json = json.loads(json.dumps(made))
+    return decoded
 
 
 def text_change(path: Path, old: str, new: str) -> None:

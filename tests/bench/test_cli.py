@@ -7,8 +7,9 @@ import subprocess
 import sys
 from dataclasses import replace
 from unittest import mock
+from xml.etree import ElementTree
 
-from helper import DATA, NFQ_BENCH, ROOT, FolderTest, nfq_bench, scenario_recorded
+from helper import DATA, NFQ_BENCH, ROOT, FolderTest, nfq_bench, run_recorded, scenario_recorded
 from nfqbench import cli
 
 
@@ -21,7 +22,7 @@ class Usage(FolderTest):
         return done.stdout
 
     def test_help(self) -> None:
-        for command in ("doctor", "run", "report", "list"):
+        for command in ("doctor", "run", "report", "compare", "verify", "list"):
             self.assertIn(command, self.status(0, "--help"))
             self.status(0, command, "--help", says=f"usage: nfq-bench {command}")
 
@@ -43,11 +44,15 @@ class Usage(FolderTest):
         self.status(2, "run", "--name", "a/b", says="letters, digits")
         self.status(2, "run", "--processor", "nfqws", says=r"has no \{queue\}")
         self.status(2, "run", "--ping", "0", "--iperf", "0", says="nothing to measure")
+        for percent in ("0", "-5", "101", "nan", "much"):
+            self.status(2, "run", "--precision", percent, says="should be a percentage, such as 5")
+        self.status(2, "report", str(DATA / "run"), "--format", "pdf", says="invalid choice: 'pdf'")
+        self.status(2, "compare", str(DATA / "run"), says="required: B")
 
     def test_quickly_is_not_measured_what_the_scenario_does_not_measure(self) -> None:
         options = cli._parser().parse_args(["run", "--quick"])
         adjusted = cli._scenario_adjust(replace(scenario_recorded(), ping_count=0, blocks=10), options)
-        self.assertEqual((adjusted.ping_count, adjusted.iperf_seconds, adjusted.blocks), (0, 2, 3))
+        self.assertEqual((adjusted.ping_count, adjusted.iperf_seconds, adjusted.blocks), (0, 1, 3))
 
     def test_blocks_are_the_scenarios_unless_told(self) -> None:
         scenario = replace(scenario_recorded(), blocks=10)
@@ -88,8 +93,54 @@ class Usage(FolderTest):
         document = json.loads(self.status(0, "report", str(DATA / "run"), "--format", "json"))
         self.assertEqual((document["run"], document["schema"], len(document["rows"])), ("run", 1, 3))
 
+    def test_a_page_and_pictures_are_of_one_run(self) -> None:
+        run = str(DATA / "run")
+        self.assertTrue(self.status(0, "report", run, "--format", "html").lower().startswith("<!doctype html>"))
+        picture = self.status(0, "report", run, "--format", "svg")
+        self.assertEqual(picture.count("<svg"), 3)  # two plots in one
+        ElementTree.fromstring(picture)
+        other = str(run_recorded(self.folder / "run"))
+        for form in ("html", "svg"):
+            self.status(2, "report", run, other, "--format", form, says="a page is about one run; give one directory")
+
+    def test_for_flent_files_are_written_where_one_is(self) -> None:
+        directory = run_recorded(self.folder / "here")
+        command = [sys.executable, str(NFQ_BENCH), "report", str(directory), "--format", "flent"]
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        files = [f"here-{mode}.flent.gz" for mode in ("none", "nfq", "nfq-gso")]
+        self.assertEqual((done.returncode, done.stdout.split()), (0, files), done.stderr)
+        self.assertEqual(sorted(path.name for path in self.folder.glob("*.gz")), sorted(files))
+
+    def test_what_follows_from_a_run_is_written_anew(self) -> None:
+        directory = run_recorded(self.folder / "run")
+        table = (directory / "table.txt").read_bytes()
+        (directory / "table.txt").write_text("spoilt\n", encoding="utf-8")
+        (directory / "rtt.svg").unlink()
+        self.assertEqual(self.status(0, "report", str(directory), "--write"), "")
+        self.assertEqual((directory / "table.txt").read_bytes(), table)
+        self.status(0, "verify", str(directory), says="6 of 6 cells judged again: everything follows")
+
+    def test_all_machines_in_one_table(self) -> None:
+        table = self.status(0, "report", str(DATA / "run"), "--format", "machines")
+        self.assertRegex(table, r"\nrun +AMD EPYC, 2 CPUs, Linux 6\.18")
+        self.assertRegex(table, r"\nnfq with GSO\n  2018-apu2 +85\.0 +2\.43 +- +3\.35 +0\.669 +- +-\n")
+        self.assertRegex(table, r"\n  run +139 +8\.97 +1\.27-63\.2 +8\.70 +0\.314 +0\.073-1\.34 +3 of 3\n")
+        self.assertNotRegex(table, r"\n  2017-ag71xx-gro ")  # it has other rows
+
+    def test_two_runs_beside_each_other(self) -> None:
+        text = self.status(0, "compare", str(DATA / "run"), str(DATA / "run"))
+        self.assertIn("nothing differs", text.lower())
+        self.status(1, "compare", str(DATA / "run"), str(self.folder / "x"), says="no such run directory")
+
     def test_report_against_a_published_reference(self) -> None:
         self.assertIn("%]: of APU2 (2018)", self.status(0, "report", str(DATA / "run"), "--ref", "2018-apu2"))
+
+    def test_the_machine_is_called_by_its_cpu_unless_told(self) -> None:
+        with mock.patch.object(cli, "machine_describe", lambda: {"cpu": "AMD EPYC 7763", "cpus": 64}):
+            self.assertEqual(cli._host_name(None, extended=False), "amd-epyc-7763-x64")
+        with mock.patch("platform.node", lambda: "bob.example"):
+            self.assertEqual(cli._host_name(None, extended=True), "bob")
+        self.assertEqual(cli._host_name("mine", extended=False), "mine")
 
     def test_list_shows_scenarios_references_and_runs(self) -> None:
         text = self.status(0, "list", "--out", str(DATA))

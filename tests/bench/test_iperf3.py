@@ -8,7 +8,7 @@ from typing import Any
 
 from helper import data_text
 from nfqbench.errors import Refused
-from nfqbench.iperf3 import Traffic, iperf3_parse
+from nfqbench.iperf3 import Traffic, TrafficInterval, iperf3_parse
 
 
 def parse(name: str) -> Traffic:
@@ -33,6 +33,28 @@ class Recorded(unittest.TestCase):
         traffic = parse("udp")
         self.assertEqual((traffic.protocol, traffic.packets, traffic.lost_packets), ("UDP", 8626, 0))
         self.assertEqual((traffic.sender_congestion, traffic.retransmits), (None, None))
+
+
+class Intervals(unittest.TestCase):
+    def document(self, *times: tuple[float, float, bool]) -> str:
+        document = json.loads(data_text("iperf3/tcp.json"))
+        sums = document["intervals"][0]["sum"]
+        keys = ("start", "end", "omitted")
+        document["intervals"] = [{"sum": {**sums, **dict(zip(keys, each))}} for each in times]
+        return json.dumps(document)
+
+    def test_as_recorded(self) -> None:
+        self.assertEqual(parse("tcp").intervals, (TrafficInterval(0, 1.000171, 46.460751730702866),))
+
+    def test_what_omit_leaves_out_is_left_out(self) -> None:
+        text = self.document((0, 0.5, True), (0, 0.5, False), (0.5, 1, False))
+        intervals = iperf3_parse(text, "iperf3.json").intervals
+        self.assertEqual([(interval.start_s, interval.end_s) for interval in intervals], [(0, 0.5), (0.5, 1)])
+
+    def test_times_that_run_backwards_or_overlap(self) -> None:
+        for times in (((0.5, 0.4, False), (0.4, 1, False)), ((0, 0.5, False), (0.4, 1, False))):
+            with self.assertRaisesRegex(Refused, r"^iperf3.json: intervals\[\d\].sum (runs backwards|begins at 0.4 s)"):
+                iperf3_parse(self.document(*times), "iperf3.json")
 
 
 class Broken(unittest.TestCase):

@@ -10,8 +10,9 @@ from typing import Any
 from helper import FolderTest, json_change, scenario_recorded, text_change
 from nfqbench.errors import Refused
 from nfqbench.evidence import evidence_read
-from nfqbench.judge import judge, sched_expected
-from nfqbench.scenario import Scenario, processor_replace
+from nfqbench.judge import THROTTLES, judge, sched_expected
+from nfqbench.ledger import NAMES, ledger_make
+from nfqbench.scenario import CONTROL, Scenario, processor_replace
 
 SNAPSHOTS = ("start", "ping", "end")
 
@@ -36,14 +37,58 @@ def status_change(cell: Path, snapshot: str, key: str, value: str) -> None:
     path.write_text(text, encoding="ascii")
 
 
+def pings_lose(cell: Path, *lost: int) -> None:
+    """As if these had got no answer, summary included."""
+    text = (cell / "ping.txt").read_text(encoding="ascii")
+    for sequence in lost:
+        text = re.sub(rf"\[[^\n]*icmp_seq={sequence} [^\n]*\n", "", text)
+    text = text.replace("20 received, 0%", f"{20 - len(lost)} received, {5 * len(lost)}%")
+    times = [float(match) for match in re.findall(r"time=(\S+)", text)]
+    if times:
+        summary = f"{min(times):.3f}/{sum(times) / len(times):.3f}/{max(times):.3f}"
+        text = re.sub(r"(mdev = )[\d.]+/[\d.]+/[\d.]+", rf"\g<1>{summary}", text)
+    else:
+        text = re.sub(r"rtt min.*", "", text)
+    (cell / "ping.txt").write_text(text, encoding="ascii")
+
+
+def ip_change(cell: Path, snapshot: str, role: str, name: str, more: int) -> None:
+    """Adds to a counter of IPv4."""
+    path = cell / snapshot / f"snmp.nfqb1-{role}"
+    names, values, rest = path.read_text(encoding="ascii").split("\n", 2)
+    counts = values.split()
+    index = names.split().index(name)
+    counts[index] = str(int(counts[index]) + more)
+    path.write_text("\n".join((names, " ".join(counts), rest)), encoding="ascii")
+
+
+def link_change(cell: Path, snapshot: str, side: str, counter: str, value: int) -> None:
+    """Of the router's link to the server."""
+
+    def counter_set(entries: list[Any]) -> None:
+        entry = next(entry for entry in entries if entry["ifname"] == "to-server")
+        entry["stats64"][side][counter] = value
+
+    json_change(cell / snapshot / "links.nfqb1-router.json", counter_set)
+
+
+def age(cell: Path) -> None:
+    """Makes it a cell of an older version, which knew less."""
+    for name in ("*/snmp.*", "*/qdiscs.*", "*/softnet", "*/throttled", "end/offloads.*"):
+        for path in cell.glob(name):
+            path.unlink()
+
+
 def daemon_change(cell: Path, **counters: object) -> None:
     json_change(cell / "processor.json", lambda document: document["queues"][0].update(counters))
 
 
 class JudgeTest(FolderTest):
     def invalid(self, cell: Path, *patterns: str, scenario: Scenario | None = None, mode: str | None = None) -> None:
-        """For these reasons and no other."""
+        """For these reasons and no other, but for those of the ledger if it is not meant: it sees everything."""
         found = reasons(cell, scenario, mode)
+        if not any(pattern.startswith("ledger: ") for pattern in patterns):
+            found = tuple(reason for reason in found if not reason.startswith("ledger: "))
         self.assertEqual(len(found), len(patterns), found)
         for reason, pattern in zip(found, patterns):
             self.assertRegex(reason, f"^{pattern}")
@@ -74,10 +119,7 @@ class Valid(JudgeTest):
 class PingAndTraffic(JudgeTest):
     def test_lost_packet(self) -> None:
         cell = self.cell_copy("none")
-        text = (cell / "ping.txt").read_text(encoding="ascii")
-        text = re.sub(r"\[[^\n]*icmp_seq=7 [^\n]*\n", "", text)
-        text = text.replace("20 received, 0%", "19 received, 5%")
-        (cell / "ping.txt").write_text(text, encoding="ascii")
+        pings_lose(cell, 7)
         self.invalid(cell, "ping: 1 of 20 lost")
 
     def test_duplicate(self) -> None:
@@ -111,28 +153,21 @@ class PingAndTraffic(JudgeTest):
 
 
 class Links(JudgeTest):
-    def change(self, cell: Path, snapshot: str, side: str, counter: str, value: int) -> None:
-        def counter_set(entries: list[Any]) -> None:
-            entry = next(entry for entry in entries if entry["ifname"] == "to-server")
-            entry["stats64"][side][counter] = value
-
-        json_change(cell / snapshot / "links.nfqb1-router.json", counter_set)
-
     def test_a_drop(self) -> None:
         cell = self.cell_copy("none")
-        self.change(cell, "end", "rx", "dropped", 2)
+        link_change(cell, "end", "rx", "dropped", 2)
         self.invalid(cell, "veth: 2 errors or drops at router to-server")
 
     def test_pings_that_took_another_way(self) -> None:
         cell = self.cell_copy("none")
-        self.change(cell, "start", "tx", "packets", 0)
-        self.change(cell, "ping", "tx", "packets", 0)
+        link_change(cell, "start", "tx", "packets", 0)
+        link_change(cell, "ping", "tx", "packets", 0)
         self.invalid(cell, "veth: 0 tx_packets at router to-server while ping sent 20")
 
     def test_traffic_that_took_another_way(self) -> None:
         cell = self.cell_copy("none")
         for snapshot in SNAPSHOTS:
-            self.change(cell, snapshot, "tx", "bytes", 1000)
+            link_change(cell, snapshot, "tx", "bytes", 1000)
         self.invalid(cell, r"veth: \d+ bytes at router to-server, but iperf3 received")
 
 
@@ -196,7 +231,8 @@ class Queue(JudgeTest):
     def test_a_rule_that_counts_otherwise_than_the_queue(self) -> None:
         cell = self.cell_copy("nfq-gso")
         status_change(cell, "start", "rule4_packets", "26")
-        self.invalid(cell, "queue: 40 packets queued while the rule counted 20")
+        self.invalid(cell, "ledger: ping: 40 packets at IP before the hook, 20 at the rule",
+                     "ledger: ping: 20 packets at the rule, 40 at the queue")  # fmt: skip
 
 
 class SeveralQueues(JudgeTest):
@@ -232,13 +268,13 @@ class SeveralQueues(JudgeTest):
 
     def test_drops_are_summed(self) -> None:
         cell = self.two()
-        self.second_change(cell, "end", "65531 0 0 9876", "65531 2 3 9876")
+        self.second_change(cell, "end", "65531 0 0 10418", "65531 2 3 10418")
         self.invalid(cell, "queue: the kernel dropped 2 .* queue was full", "queue: the kernel dropped 3 .* buffer")
 
     def test_packets_of_one_that_the_daemon_did_not_see(self) -> None:
         cell = self.two()
-        self.second_change(cell, "end", " 9876 1", " 9880 1")
-        self.invalid(cell, "daemon: saw 29628 packets, the queue gave out 29632 ids")
+        self.second_change(cell, "end", " 10418 1", " 10422 1")
+        self.invalid(cell, "daemon: saw 31256 packets, the queue gave out 31260 ids")
 
 
 class MayDrop(JudgeTest):
@@ -251,24 +287,26 @@ class MayDrop(JudgeTest):
         text_change(cell / "cell.conf", "processor=nfq-noop", "processor=other {queue}")
         return cell, replace(scenario, modes=modes)
 
-    def pings_lose(self, cell: Path, *lost: int) -> None:
-        text = (cell / "ping.txt").read_text(encoding="ascii")
-        for sequence in lost:
-            text = re.sub(rf"\[[^\n]*icmp_seq={sequence} [^\n]*\n", "", text)
-        text = text.replace("20 received, 0%", f"{20 - len(lost)} received, {5 * len(lost)}%")
-        if len(lost) == 20:
-            text = re.sub(r"rtt min.*\n", "\n", text)
-        (cell / "ping.txt").write_text(text, encoding="ascii")
-
     def test_drops_are_no_reason(self) -> None:
+        """They are told, and all that the queue tells of is missing behind it."""
         cell, scenario = self.foreign()
-        queue_change(cell, "end", 5, 300)
         queue_change(cell, "end", 6, 300)
+        ip_change(cell, "end", "router", "OutTransmits", -300)
+        self.invalid(cell, "ledger: iperf3: 30910 packets at IP behind the hook, 31210 at veth behind the hook",
+                     scenario=scenario, mode="processor")  # fmt: skip
+        age(cell)
         self.assertEqual(reasons(cell, scenario, "processor"), ())
+
+    def test_losses_that_the_queue_does_not_tell_are(self) -> None:
+        cell, scenario = self.foreign()
+        queue_change(cell, "end", 6, 300)
+        ip_change(cell, "end", "router", "OutTransmits", -400)
+        self.assertIn("ledger: iperf3: 30910 packets at the queue's way out, 30810 at IP behind the hook",
+                      reasons(cell, scenario, "processor"))  # fmt: skip
 
     def test_pings_that_the_queue_dropped_are_no_reason(self) -> None:
         cell, scenario = self.foreign()
-        self.pings_lose(cell, 7)
+        pings_lose(cell, 7)
         self.invalid(cell, "ping: 1 of 20 lost", scenario=scenario, mode="processor")
         for snapshot in ("ping", "end"):
             queue_change(cell, snapshot, 6, 1)
@@ -276,16 +314,17 @@ class MayDrop(JudgeTest):
 
     def test_more_pings_than_the_queue_dropped_are(self) -> None:
         cell, scenario = self.foreign()
-        self.pings_lose(cell, 4, 7)
+        pings_lose(cell, 4, 7)
         for snapshot in ("ping", "end"):
             queue_change(cell, snapshot, 6, 1)
         self.invalid(cell, "ping: 2 of 20 lost", scenario=scenario, mode="processor")
 
     def test_without_a_single_reply_nothing_was_measured(self) -> None:
         cell, scenario = self.foreign()
-        self.pings_lose(cell, *range(1, 21))
+        pings_lose(cell, *range(1, 21))
         for snapshot in ("ping", "end"):
             queue_change(cell, snapshot, 6, 40)
+        age(cell)
         self.invalid(cell, "ping: 20 of 20 lost", scenario=scenario, mode="processor")
 
     def test_packets_that_had_no_place_in_the_queue_count_as_queued(self) -> None:
@@ -293,6 +332,8 @@ class MayDrop(JudgeTest):
         for snapshot in ("ping", "end"):
             queue_change(cell, snapshot, 5, 20)
         queue_change(cell, "ping", 7, 26)
+        queue_change(cell, "end", 7, 31256 - 20)
+        age(cell)
         self.assertEqual(reasons(cell, scenario, "processor"), ())
 
     def test_every_other_proof_is_needed(self) -> None:
@@ -306,7 +347,8 @@ class Family(JudgeTest):
     def test_ipv6_is_proven_by_its_own_rule(self) -> None:
         cell = self.cell_copy("nfq-gso")
         text_change(cell / "cell.conf", "family=4", "family=6")
-        self.invalid(cell, "queue: 40 packets queued while the rule counted 0", "gso: .* segmented", "gso: 0 bytes")
+        age(cell)
+        self.invalid(cell, "gso: .* segmented", "ledger: ping: 0 packets at the rule, 40 at the queue", "ledger: ip")
         for snapshot in SNAPSHOTS:
             status = (cell / snapshot / "netns.status").read_text(encoding="ascii")
             for what in ("packets", "bytes"):
@@ -335,13 +377,13 @@ class Daemon(JudgeTest):
 
     def test_packets_that_the_daemon_did_not_see(self) -> None:
         cell = self.cell_copy("nfq-gso")
-        daemon_change(cell, packets=29627)
-        self.invalid(cell, "daemon: saw 29627 packets, the queue gave out 29628 ids")
+        daemon_change(cell, packets=31255)
+        self.invalid(cell, "daemon: saw 31255 packets, the queue gave out 31256 ids")
 
     def test_packets_that_the_queue_does_not_know_of(self) -> None:
         cell = self.cell_copy("nfq-gso")
-        daemon_change(cell, packets=29628 + 1000)
-        self.invalid(cell, "daemon: saw 30628 packets")
+        daemon_change(cell, packets=31256 + 1000)
+        self.invalid(cell, "daemon: saw 32256 packets")
 
 
 class Gso(JudgeTest):
@@ -355,19 +397,25 @@ class Gso(JudgeTest):
     def test_a_cell_with_it_under_the_label_without_it(self) -> None:
         cell = self.cell_copy("nfq-gso")
         self.invalid(
-            cell, "gso: .* the kernel did not segment", "gso: the daemon ran with it",
+            cell, "gso: .* the kernel did not segment", r"gso: \d+ bytes a packet on a link behind the queue, over",
+            "gso: the daemon ran with it",
             "gso: the daemon saw .* aggregates", "gso: the daemon's greatest packet has 65212 bytes, over", mode="nfq",
         )  # fmt: skip
 
     def test_no_aggregate_reached_the_rule(self) -> None:
         cell = self.cell_copy("nfq-gso")
+        for snapshot in SNAPSHOTS:
+            for path in (cell / snapshot).glob("links.*"):
+                text = re.sub(r'"(bytes|packets)":\d+', r'"\1":0', path.read_text(encoding="ascii"))
+                path.write_text(text, encoding="ascii")
         status_change(cell, "end", "rule4_bytes", "20000000")
-        self.invalid(cell, "gso: 676 bytes a packet at the rule: no aggregates reached it")
+        found = reasons(cell)
+        self.assertIn("gso: 641 bytes a packet at the rule: no aggregates reached it", found)
 
     def test_the_kernel_segmented_though_the_daemon_saw_aggregates(self) -> None:
         cell = self.cell_copy("nfq-gso")
         status_change(cell, "end", "rule4_packets", "20000")
-        self.invalid(cell, "gso: 29582 packets queued of 19954 that the rule counted: the kernel segmented")
+        self.invalid(cell, "gso: 31210 packets queued of 19954 that the rule counted: the kernel segmented")
 
     def test_each_word_of_the_daemon_alone(self) -> None:
         for mode, counters, pattern in (
@@ -380,6 +428,174 @@ class Gso(JudgeTest):
                 cell = self.cell_copy(mode)
                 daemon_change(cell, **counters)
                 self.invalid(cell, pattern)
+
+
+    def test_another_program_under_a_label_is_judged_by_the_kernel_alone(self) -> None:
+        for name, claim, pattern in (("nfq-gso", False, "did not segment"), ("nfq", True, "the kernel segmented")):
+            cell = self.cell_copy(name)
+            text_change(cell / "cell.conf", "processor=nfq-noop", "processor=other {queue}")
+            scenario = processor_replace(scenario_recorded(), "other {queue}")
+            modes = tuple(replace(mode, gso=claim if mode.queue else None) for mode in scenario.modes)
+            found = reasons(cell, replace(scenario, modes=modes), "processor")
+            self.assertRegex(found[0], pattern)
+
+    def test_a_few_aggregates_under_the_label_without_it(self) -> None:
+        """Of several queues only some segmented: there is more than the rule counted, but aggregates leave as well."""
+        cell = self.cell_copy("nfq")
+
+        def bytes_add(entries: list[Any]) -> None:
+            entry = next(entry for entry in entries if entry["ifname"] == "to-server")
+            entry["stats64"]["tx"]["bytes"] += 3000000
+
+        json_change(cell / "end" / "links.nfqb1-router.json", bytes_add)
+        self.invalid(cell, r"gso: 15\d\d bytes a packet on a link behind the queue, over the MTU of 1500")
+
+    def test_a_sender_that_cannot_make_aggregates(self) -> None:
+        cell = self.cell_copy("nfq-gso")
+        for name in ("offloads.nfqb1-client.txt", "end/offloads.nfqb1-client.txt"):
+            text_change(cell / name, "tcp-segmentation-offload: on", "tcp-segmentation-offload: off")
+        self.invalid(cell, "offloads: tso of client eth0 is not on", "gso: client eth0, which sends, has no TSO")
+
+
+class Accounts(JudgeTest):
+    """The ledger: a station that counts otherwise than its neighbours."""
+
+    def test_recorded_cells_balance(self) -> None:
+        ledger = ledger_make(evidence_read(self.cell_copy("nfq-gso")))
+        stations = tuple(NAMES)
+        self.assertEqual([ledger["ping"][station] for station in stations], [40] * len(stations))
+        self.assertEqual([ledger["load"][station] for station in stations], [31210] * len(stations))
+        load = ledger["load"]
+        self.assertEqual((load["queue_lost"], load["waiting"], ledger["ping"]["ping_received"]), (0, 0, 20))
+        self.assertEqual((load["veth_in_bytes"] or 0) - 14 * 31210, load["rule_bytes"])
+
+    def test_without_a_queue_there_is_none_in_the_ledger(self) -> None:
+        load = ledger_make(evidence_read(self.cell_copy("none")))["load"]
+        self.assertEqual([load[station] for station in ("rule", "queue", "daemon", "waiting")], [None] * 4)
+        self.assertEqual(load["ip_in"], load["ip_out"])
+
+    def test_segments_leave_where_aggregates_came(self) -> None:
+        load = ledger_make(evidence_read(self.cell_copy("nfq")))["load"]
+        self.assertEqual(load["ip_in"], load["rule"])
+        self.assertGreater(load["queue"] or 0, 3 * (load["rule"] or 0))
+        self.assertEqual([load[station] for station in ("verdicts", "ip_out", "veth_out")], [load["queue"]] * 3)
+
+    def test_each_station_alone(self) -> None:
+        for role, name, pattern in (
+            ("router", "InReceives", "31210 packets at veth before the hook, 31310 at IP before the hook"),
+            ("router", "OutTransmits", "31210 packets at the daemon's verdicts, 31310 at IP behind the hook"),
+            ("server", "InDelivers", "31210 packets at veth behind the hook, 31310 at the ends"),
+        ):
+            cell = self.cell_copy("nfq-gso")
+            ip_change(cell, "end", role, name, 100)
+            found = reasons(cell)
+            self.assertEqual(found[0], f"ledger: iperf3: {pattern}")
+        cell = self.cell_copy("nfq-gso")
+        status_change(cell, "end", "rule4_packets", str(31256 - 100))
+        self.assertIn("ledger: iperf3: 31210 packets at IP before the hook, 31110 at the rule", reasons(cell))
+
+    def test_while_ping_ran(self) -> None:
+        cell = self.cell_copy("none")
+        ip_change(cell, "ping", "router", "OutTransmits", -20)
+        self.invalid(cell, "ledger: ping: 40 packets at IP before the hook, 20 at IP behind the hook",
+                     "ledger: ping: 20 packets at IP behind the hook, 4. at veth behind the hook",
+                     "ledger: iperf3: .* at IP behind the hook", "ledger: iperf3:")  # fmt: skip
+
+    def test_verdicts_that_failed(self) -> None:
+        cell = self.cell_copy("nfq-gso")
+        daemon_change(cell, flushed=100)
+        self.invalid(cell, "ledger: iperf3: 31110 packets at the daemon's verdicts, 31210 at IP behind the hook",
+                     "daemon: flushed is 100")  # fmt: skip
+
+    def test_bytes_that_the_rule_did_not_see(self) -> None:
+        cell = self.cell_copy("nfq-gso")
+        status_change(cell, "end", "rule4_bytes", "1200000000")
+        self.invalid(cell, "ledger: iperf3: 1265420189 bytes at veth before the hook, 1199996136 at the rule")
+
+    def test_an_older_kernel_that_does_not_tell_what_left_the_hook(self) -> None:
+        for mode, pattern in (("none", "IP before the hook"), ("nfq-gso", "the daemon's verdicts")):
+            cell = self.cell_copy(mode)
+            for path in cell.glob("*/snmp.*"):
+                path.write_text(path.read_text(encoding="ascii").replace("OutTransmits", "Other"), encoding="ascii")
+            self.assertEqual(reasons(cell), ())
+            link_change(cell, "end", "tx", "packets", 10)
+            self.assertRegex(reasons(cell)[0], rf"^ledger: iperf3: \d+ packets at {pattern}, -?\d+ at veth behind")
+
+    def test_a_hook_that_stands_elsewhere(self) -> None:
+        cell = self.cell_copy("none")
+        text_change(cell / "cell.conf", "hook=forward", "hook=input")
+        for path in cell.glob("*/links.nfqb1-client.json"):
+            text_change(path, '"eth0"', '"eth1"')
+        with self.assertRaisesRegex(Refused, "^hook input: not the links"):
+            reasons(cell)
+
+    def test_packets_that_wait(self) -> None:
+        cell = self.cell_copy("nfq-gso")
+        queue_change(cell, "end", 2, 3)
+        self.invalid(cell, "queue: 3 packets still waited at the end")
+
+    def test_what_older_cells_do_not_tell_is_no_reason(self) -> None:
+        for mode in ("none", "nfq", "nfq-gso"):
+            cell = self.cell_copy(mode)
+            age(cell)
+            self.assertEqual(reasons(cell), ())
+            self.assertEqual(ledger_make(evidence_read(cell))["load"]["ip_out"], None)
+
+
+class Drops(JudgeTest):
+    def test_by_ip(self) -> None:
+        for role, name in (("router", "OutDiscards"), ("server", "InHdrErrors"), ("client", "OutNoRoutes")):
+            cell = self.cell_copy("none")
+            ip_change(cell, "end", role, name, 2)
+            self.invalid(cell, f"ip: {name} of {role} grew by 2")
+
+    def test_by_a_qdisc(self) -> None:
+        cell = self.cell_copy("none")
+        json_change(cell / "end" / "qdiscs.nfqb1-server.json", lambda entries: entries[1].update(drops=4))
+        self.invalid(cell, "qdisc: 4 packets dropped at server eth0")
+
+    def test_by_a_full_backlog(self) -> None:
+        cell = self.cell_copy("none")
+        text = (cell / "end" / "softnet").read_text(encoding="ascii").split(" ", 2)
+        text[1] = f"{int(text[1], 16) + 5:08x}"
+        (cell / "end" / "softnet").write_text(" ".join(text), encoding="ascii")
+        self.invalid(cell, "softnet: 5 packets dropped")
+
+
+class Offloads(JudgeTest):
+    def test_another_one_than_set_up(self) -> None:
+        cell = self.cell_copy("none")
+        for name in ("offloads.nfqb1-router.txt", "end/offloads.nfqb1-router.txt"):
+            text_change(cell / name, "generic-receive-offload: off", "generic-receive-offload: on")
+        self.invalid(cell, "offloads: gro of router to-client is not off, unlike in cell.conf")
+
+    def test_one_that_changed(self) -> None:
+        cell = self.cell_copy("none")
+        text_change(cell / "end" / "offloads.nfqb1-server.txt", "tx-checksumming: on", "tx-checksumming: off")
+        self.invalid(cell, "offloads: tx-checksumming of server eth0 was turned off while measuring")
+
+
+class NotMeasured(JudgeTest):
+    def test_what_the_row_should_have_is_missing(self) -> None:
+        cell = self.cell_copy("none")
+        text_change(cell / "cell.conf", "ping_count=20", "ping_count=0")
+        text_change(cell / "cell.conf", "iperf_seconds=1", "iperf_seconds=0")
+        self.invalid(cell, "ping: was not measured", "iperf3: was not measured")
+
+    def test_a_control_has_no_iperf3(self) -> None:
+        scenario = scenario_recorded()
+        modes = tuple(replace(mode, role=CONTROL) for mode in scenario.modes)
+        cell = self.cell_copy("nfq-gso")
+        text_change(cell / "cell.conf", "iperf_seconds=1", "iperf_seconds=0")
+        self.assertEqual(reasons(cell, replace(scenario, modes=modes)), ())
+
+    def test_ping_ran_at_another_time(self) -> None:
+        scenario = replace(scenario_recorded(), together=True)
+        self.invalid(self.cell_copy("none"), "ping: ran before iperf3 did", scenario=scenario)
+        cell = self.cell_copy("none")
+        text_change(cell / "cell.conf", "together=no", "together=yes")
+        self.invalid(cell, "ping: ran while iperf3 did")
+        self.assertEqual(ledger_make(evidence_read(cell))["ping"], {})
 
 
 class SchedAndHost(JudgeTest):
@@ -414,6 +630,33 @@ class SchedAndHost(JudgeTest):
         self.assertEqual(sched_expected("other"), ("other", 0))
         if os.sched_getscheduler(0) == os.SCHED_OTHER:
             self.assertEqual(sched_expected("inherit"), ("other", 0))
+
+    def test_what_inherit_meant_when_it_was_measured(self) -> None:
+        scenario = replace(scenario_recorded(), sched="inherit")
+        evidence = evidence_read(self.cell_copy("nfq-gso"))
+        self.assertEqual(judge(scenario, scenario.mode("nfq-gso"), evidence, ("rr", 99)), ())
+        self.assertEqual(len(judge(scenario, scenario.mode("nfq-gso"), evidence, ("other", 0))), 3)
+
+    def test_time_that_the_hypervisor_took(self) -> None:
+        cell = self.cell_copy("none")
+        text = (cell / "end" / "proc.stat").read_text(encoding="ascii")
+        fields = text.split("\n", 1)[0].split()
+        fields[8] = str(int(fields[8]) + 100)
+        (cell / "end" / "proc.stat").write_text(" ".join(fields) + "\n", encoding="ascii")
+        self.invalid(cell, r"host: the hypervisor gave \d\d % of the CPU time to others while iperf3 ran")
+
+    def test_throttling_of_each_kind(self) -> None:
+        for key, pattern in (("thermal", "hot"), ("cgroup", "CPU quota"), ("realtime", "RT throttling activated")):
+            cell = self.cell_copy("none")
+            for snapshot in SNAPSHOTS:
+                text = "".join(f"{each}={int(each == key and snapshot == 'end')}\n" for each in THROTTLES)
+                (cell / snapshot / "throttled").write_text(text, encoding="ascii")
+            self.invalid(cell, f"host: .*{pattern}")
+
+    def test_what_cannot_be_read_is_no_throttling(self) -> None:
+        cell = self.cell_copy("none")
+        (cell / "start" / "throttled").write_text("thermal=\ncgroup=\nrealtime=\n", encoding="ascii")
+        self.assertEqual(reasons(cell), ())
 
     def test_taint(self) -> None:
         cell = self.cell_copy("none")

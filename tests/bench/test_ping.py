@@ -21,6 +21,13 @@ class Recorded(unittest.TestCase):
         self.assertAlmostEqual(ping.mean_us or 0, 54.6)
         self.assertEqual(ping.percentile_us(0.5), 42.5)
 
+    def test_when_each_reply_came(self) -> None:
+        ping = parse("ok")
+        self.assertEqual(ping.replied_at_s[:3], (0, 0.012631, 0.028631))
+        self.assertEqual(len(ping.replied_at_s), len(ping.rtts_us))
+        self.assertEqual(len(parse("duplicates").replied_at_s), 6)
+        self.assertEqual(parse("loss-100").replied_at_s, ())
+
     def test_times_over_a_millisecond_are_rounded_in_lines_and_exact_in_the_summary(self) -> None:
         ping = parse("slow-v6")
         self.assertEqual(ping.rtts_us[0], 1013000)
@@ -92,6 +99,9 @@ class Broken(unittest.TestCase):
 
     def test_times_that_contradict_the_lines(self) -> None:
         self.changed("rtt min/avg/max/mdev = 0.036/0.054", "rtt min/avg/max/mdev = 0.036/0.094", "avg is 55 us")
+
+    def test_a_clock_that_is_set_back(self) -> None:
+        self.changed("[1796057748.092298]", "[1796057748.079666]", "set back while ping ran, before icmp_seq=2")
 
     def test_a_packet_answered_twice_without_being_called_a_duplicate(self) -> None:
         self.changed("icmp_seq=2 ", "icmp_seq=1 ", "two to the same one")

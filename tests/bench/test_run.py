@@ -11,6 +11,7 @@ import time
 import unittest
 from collections.abc import Callable
 from pathlib import Path
+from unittest import mock
 
 from helper import DATA, ROOT, FolderTest, nfq_bench
 from nfqbench import paths
@@ -42,13 +43,14 @@ while (($#)); do
 done
 case $mode:${{noop:-}} in
 none:) cell=none ;;
+*--delay*) cell=nfq-gso-control ;;
 *--no-gso*) cell=nfq ;;
 *) cell=nfq-gso ;;
 esac
 cp -r {DATA}/cells/$cell "$out"
 """
 
-OPTIONS = ("--blocks", "2", "--seed", "42", "--ping", "20@5", "--iperf", "1", "--name", "test")
+OPTIONS = ("--blocks", "2", "--seed", "42", "--ping", "20@5", "--iperf", "1", "--name", "test", "--no-controls")
 
 
 def wait_until(condition: Callable[[], bool], seconds: float = 20) -> bool:
@@ -97,7 +99,8 @@ class Stored(StandIn):
         directory = self.out / name
         self.assertEqual(
             sorted(os.listdir(directory)),
-            ["meta.json", "raw", "runs.jsonl", "summary.csv", "summary.json", "table.txt"],
+            ["meta.json", "raw", "report.html", "rtt.svg", "runs.jsonl", "summary.csv", "summary.json", "table.txt",
+             "throughput.svg"],
         )
         self.assertEqual((directory / "table.txt").read_text(encoding="utf-8"), stdout)
         self.assertEqual(nfq_bench("report", str(directory)).stdout, stdout)
@@ -154,6 +157,52 @@ class Stored(StandIn):
         self.assertEqual(status, 0, stderr)
         self.assertRegex(stdout, r"\nnfqws ")
         self.assertNotIn("/home/someone", (self.out / self.stored()[0] / "meta.json").read_text(encoding="utf-8"))
+
+
+class Controls(StandIn):
+    def setUp(self) -> None:
+        super().setUp()
+        options = [option for option in OPTIONS if option != "--no-controls"]
+        patch = mock.patch.object(sys.modules[__name__], "OPTIONS", options)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_every_block_has_the_baseline_twice_and_a_row_whose_packets_are_held(self) -> None:
+        status, stdout, stderr = self.run_to_end(RECORDED)
+        self.assertEqual(status, 0, stderr)
+        (name,) = self.stored()
+        records = [json.loads(line) for line in (self.out / name / "runs.jsonl").read_text(encoding="utf-8").splitlines()]
+        modes = ["nfq", "nfq-gso", "nfq-gso-control", "none", "none-again"]
+        self.assertEqual(sorted(record["mode"] for record in records if record["block"] == 1), modes)
+        self.assertEqual([record["tcp"] is None for record in records],
+                         [record["mode"] == "nfq-gso-control" for record in records])  # fmt: skip
+        self.assertIn('Noise floor, by "no nfq" against itself: +-0.000 % (RTT) and +-0.000 % (Gbit/s)', stdout)
+        self.assertRegex(stdout, r"Positive control: 200 us more were put in, \d+ us came out")
+        self.assertEqual(nfq_bench("verify", str(self.out / name)).returncode, 0)
+
+
+class Precision(StandIn):
+    def blocks(self, script: str, *options: str) -> tuple[int, str]:
+        status, stdout, stderr = self.run_to_end(script, *options)
+        self.assertEqual(status, 0, stderr)
+        (name,) = self.stored()
+        meta = json.loads((self.out / name / "meta.json").read_text(encoding="utf-8"))
+        self.assertEqual(nfq_bench("verify", str(self.out / name)).returncode, 0)
+        blocks: int = meta["blocks"]
+        return blocks, stdout
+
+    def test_five_blocks_are_the_least(self) -> None:
+        """The recorded cells are all alike, so that their ratios are known at once."""
+        blocks, stdout = self.blocks(RECORDED, "--blocks", "7", "--precision", "5")
+        self.assertEqual(blocks, 5)
+        self.assertIn("blocks 5 of at most 7 (until ratios are known to 5 %), seed 42", " ".join(stdout.split()))
+
+    def test_what_stays_uncertain_ends_at_the_limit(self) -> None:
+        uncertain = RECORDED + '[[ $out != */0[2-6]-*-nfq ]] || echo "{" >"$out/iperf3.json"\n'
+        status, _, stderr = self.run_to_end(uncertain, "--blocks", "6", "--precision", "5")
+        self.assertEqual(status, 3, stderr)  # one valid cell of six has no interval, however long one measures
+        (name,) = self.stored()
+        self.assertEqual(json.loads((self.out / name / "meta.json").read_text(encoding="utf-8"))["blocks"], 6)
 
 
 class Asked(StandIn):
@@ -318,7 +367,8 @@ class Real(FolderTest):
         done = nfq_bench("run", "--blocks", "1", "--ping", "10@2", "--iperf", "1", "--out", str(self.folder))
         (directory,) = self.folder.iterdir()
         records = [json.loads(line) for line in (directory / "runs.jsonl").read_text(encoding="utf-8").splitlines()]
-        self.assertEqual({record["mode"] for record in records}, {"none", "nfq", "nfq-gso"})
+        modes = {"none", "nfq", "nfq-gso", "none-again", "nfq-gso-control"}
+        self.assertEqual({record["mode"] for record in records}, modes)
         # Without root the socket buffer is as small as net.core.rmem_max, and a full one is told as what it is.
         permitted = re.compile("socket buffer was full|daemon: lost" if os.geteuid() else "nothing")
         reasons = [reason for record in records for reason in record["reasons"]]

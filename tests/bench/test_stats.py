@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Statistics against tables and against figures computed by hand."""
 
+import math
 import unittest
 
 from nfqbench import stats
@@ -43,8 +44,68 @@ class Ratios(unittest.TestCase):
         self.assertAlmostEqual(ratio.ci95[1] - ratio.ci95[0], 0)
 
     def test_one_pair_has_no_interval_and_none_no_ratio(self) -> None:
-        self.assertEqual(stats.paired_ratio([(1, 4)]), stats.Ratio(0.25, None))
+        self.assertEqual(stats.paired_ratio([(1, 4)]), stats.Ratio(0.25, None, 0.25, 1))
         self.assertIsNone(stats.paired_ratio([]))
+
+
+    def test_the_median_beside_it(self) -> None:
+        ratio = stats.paired_ratio([(1, 1), (2, 1), (16, 1)])
+        assert ratio
+        self.assertEqual((ratio.median, ratio.blocks), (2, 3))
+
+
+class Bootstrap(unittest.TestCase):
+    VALUES = [1.0, 2.0, 3.0, 4.0] * 5
+
+    def test_from_twenty_blocks_on(self) -> None:
+        pairs = [(math.exp(value), 1.0) for value in self.VALUES]
+        few, many = stats.paired_ratio(pairs[:19]), stats.paired_ratio(pairs)
+        student, drawn = stats.mean_interval(self.VALUES[:19]), stats.bootstrap_interval(self.VALUES)
+        assert few and few.ci95 and many and many.ci95 and student
+        self.assertEqual([round(math.log(end), 9) for end in few.ci95], [round(end, 9) for end in student])
+        self.assertEqual([round(math.log(end), 9) for end in many.ci95], [round(end, 9) for end in drawn])
+
+    def test_it_is_near_the_interval_of_the_normal_distribution(self) -> None:
+        # Standard deviation 1.118 (population), 20 values: 1.96 * 1.118 / sqrt(20) = 0.490.
+        low, high = stats.bootstrap_interval(self.VALUES)
+        self.assertAlmostEqual(low, 2.5 - 0.490, delta=0.03)
+        self.assertAlmostEqual(high, 2.5 + 0.490, delta=0.03)
+        wider = stats.bootstrap_interval(self.VALUES, 0.99)
+        self.assertLess(wider[0], low)
+
+    def test_the_same_values_give_the_same_interval(self) -> None:
+        self.assertEqual(stats.bootstrap_interval(self.VALUES), stats.bootstrap_interval(self.VALUES))
+
+
+class Statements(unittest.TestCase):
+    def says(self, ratio: float, low: float, high: float, floor: float | None, more_is_faster: bool = True) -> str | None:
+        return stats.statement_make(stats.Ratio(ratio, (low, high), ratio, 5), floor, more_is_faster)
+
+    def test_a_difference_beyond_chance_and_floor(self) -> None:
+        self.assertEqual(self.says(0.5, 0.4, 0.6, 0.1), "slower")
+        self.assertEqual(self.says(2.0, 1.5, 2.5, 0.1), "faster")
+        self.assertEqual(self.says(2.0, 1.5, 2.5, 0.1, more_is_faster=False), "slower")
+
+    def test_within_the_floor_it_means_nothing(self) -> None:
+        self.assertEqual(self.says(0.9, 0.85, 0.95, 0.2), "inconclusive")
+
+    def test_what_chance_explains_is_inconclusive(self) -> None:
+        self.assertEqual(self.says(2.0, 0.9, 4.0, 0.1), "inconclusive")
+
+    def test_equivalent_is_the_whole_interval_within_the_floor_and_near_1(self) -> None:
+        self.assertEqual(self.says(1.01, 0.98, 1.03, 0.05), "equivalent")
+        self.assertEqual(self.says(1.01, 0.98, 1.07, 0.05), "inconclusive")
+        self.assertEqual(self.says(1.1, 0.8, 1.5, 3.0), "inconclusive")
+
+    def test_nothing_known(self) -> None:
+        self.assertIsNone(stats.statement_make(None, 0.1, True))
+        self.assertEqual(self.says(0.5, 0.4, 0.6, None), "inconclusive")
+        self.assertEqual(stats.statement_make(stats.Ratio(0.5, None, 0.5, 1), 0.1, True), "inconclusive")
+
+    def test_the_floor_is_as_far_as_the_twins_reach(self) -> None:
+        self.assertAlmostEqual(stats.floor_of(stats.Ratio(1.1, (0.8, 1.2), 1, 5)) or 0, 0.25)
+        self.assertIsNone(stats.floor_of(stats.Ratio(1.1, None, 1, 1)))
+        self.assertIsNone(stats.floor_of(None))
 
 
 class Percentiles(unittest.TestCase):

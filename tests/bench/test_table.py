@@ -11,8 +11,9 @@ from typing import Any
 from helper import DATA, ROOT, data_text
 from nfqbench.document import Node, document_parse, file_parse
 from nfqbench.grid import WIDTH
+from nfqbench.stats import Ratio
 from nfqbench.store import Run, run_load, run_make
-from nfqbench.summary import Plan, reference_parse, summary_make
+from nfqbench.summary import Comparison, Control, Noise, reference_parse, summary_make
 from nfqbench.table import csv_render, figure_format, markdown_render, text_render
 
 RESULTS = ROOT / "results"
@@ -41,16 +42,6 @@ class Golden(unittest.TestCase):
         self.assertEqual(csv_render({"run": run()}), data_text("run/table.csv"))
 
 
-class OlderRuns(unittest.TestCase):
-    def test_stored_runs_are_shown_as_they_were(self) -> None:
-        directories = sorted(RESULTS.glob("2*"))
-        self.assertTrue(directories)
-        for directory in directories:
-            with self.subTest(directory=directory.name):
-                table = (directory / "table.txt").read_text(encoding="utf-8")
-                self.assertEqual(text_render(run_load(directory)), table)
-
-
 class Changed(unittest.TestCase):
     def changed(self, meta: dict[str, Any] | None = None, daemon: dict[str, Any] | None = None, **rows: Any) -> Run:
         """The recorded run with other words in meta.json, in the daemon parts of nfq-gso, and in all rows."""
@@ -73,22 +64,20 @@ class Further(Changed):
 
     def test_ratios_within_a_block(self) -> None:
         text = text_render(self.changed({"compare": [["nfq-gso", "none"], ["nfq", "none"]]}))
-        heading = r"\nratios within a block +Gbit/s: median  95 % of the mean  RTT: median  95 % of the mean  blocks\n"
-        self.assertRegex(text, heading)
-        self.assertRegex(text, r"\nnfq with GSO / no nfq +0\.\d+ +0\.\d+-\d\.\d+ +\d+\.\d+ +\S+ +3\n")
-        self.assertRegex(text, r"\nnfq without GSO / no nfq +0\.097 +- +7\.87 +- +1\n")
+        self.assertRegex(text, r"\nwithin a block +RTT: ratio  95 % +median +statement\n")
+        self.assertRegex(text, r"\nnfq with GSO / no nfq +0\.\d+ +0\.\d+-\d\.\d+ +0\.\d+ +inconclusive\n")
+        self.assertRegex(text, r"\nnfq without GSO / no nfq +7\.87 +- +7\.87 +inconclusive\n")
+        self.assertEqual(text.count("nfq without GSO / no nfq"), 2)  # RTT and throughput, and not once more
         self.fits(text)
 
     def test_ratios_of_what_was_not_measured_are_left_out(self) -> None:
-        run_changed = self.changed({"compare": [["nfq-gso", "none"]]})
-        (pair,) = run_changed.summary.compare
-        for known, heading in (
-            (replace(pair, rtt=None), "Gbit/s: median  95 % of the mean  blocks"),
-            (replace(pair, gbps=None), "RTT: median  95 % of the mean  blocks"),
-            (replace(pair, gbps=None, rtt=None), "blocks"),
-        ):
-            text = text_render(replace(run_changed, summary=replace(run_changed.summary, compare=(known,))))
-            self.assertIn(f"\nratios within a block  {heading}\n", text)
+        run_changed = self.changed()
+        summary = run_changed.summary
+        for keys, heading in ((("rtt_vs_baseline",), "Gbit/s: ratio"), (("gbps_vs_baseline",), "RTT: ratio")):
+            rows = tuple(replace(row, **dict.fromkeys(keys)) for row in summary.rows)
+            text = text_render(replace(run_changed, summary=replace(summary, rows=rows)))
+            self.assertRegex(text, rf"\nwithin a block +{heading} ")
+            self.assertEqual(text.count("within a block"), 1)
 
     def test_calls_a_packet(self) -> None:
         calls = {"load_packets": 200, "load_receive_calls": 100, "load_send_calls": 50}
@@ -119,14 +108,13 @@ class Further(Changed):
         compare = {"compare": [["nfq-gso", "nfq"]]}
         run_changed = self.changed(compare, calls, none=longest, nfq=longest, nfq_gso=longest)
         self.fits(text_render(run_changed))
-        self.assertIn("| ratios within a block | Gbit/s: median |", markdown_render(run_changed))
+        self.assertIn("| within a block | RTT: ratio |", markdown_render(run_changed))
 
     def test_losses_that_count_are_told(self) -> None:
         run_changed = self.changed()
         cells = tuple(replace(cell, lost_packets=5) if cell.mode == "nfq-gso" and cell.block < 3 else cell
                       for cell in run_changed.cells)  # fmt: skip
-        plans = [Plan(row.mode, row.label, row.mode != "none", "none") for row in run_changed.summary.rows]
-        text = text_render(replace(run_changed, summary=summary_make(plans, "none", [], 2, cells)))
+        text = text_render(replace(run_changed, summary=summary_make(run_changed.scenario, cells)))
         told = '"nfq with GSO" lost 10 packets in 2 of 3 cells: they count for the row, because the row is about a'
         self.assertIn(told, " ".join(text.split()))
 
@@ -134,6 +122,53 @@ class Further(Changed):
         text = text_render(self.changed(nfq_gso={"baseline": "nfq"}))
         told = 'ratio: to "no nfq" of the same block; of "nfq with GSO": to "nfq without GSO".'
         self.assertIn(told, " ".join(text.split()))
+
+
+class Controls(Changed):
+    """How far a run can be believed, in sentences below the table."""
+
+    def told(self, **changes: Any) -> str:
+        """Of the recorded run with other findings of its controls."""
+        run_changed = self.changed()
+        ratio = Ratio(1.02, (0.97, 1.07), 1.01, 3)
+        again = Comparison("none-again", "none", 3, ratio, ratio, "inconclusive", "equivalent")
+        control = Control("nfq-gso-control", "nfq-gso", 3, 200, 207.4, (199, 207.4, 210))
+        twin = replace(run_changed.summary.rows[0], mode="none-again", label="no nfq again")
+        held = replace(run_changed.summary.rows[2], mode="nfq-gso-control", label="control: +100 us", gbps=None)
+        found = {"controls": (twin, held), "again": again, "control": control, "noise_floor": Noise(0.07, 0.3)}
+        summary = replace(run_changed.summary, **{**found, **changes})
+        text = text_render(replace(run_changed, summary=summary))
+        self.fits(text)
+        return text
+
+    def test_noise_floor_and_positive_control(self) -> None:
+        text = " ".join(self.told().split())
+        floor = 'Noise floor, by "no nfq" against itself: +-7.00 % (RTT) and +-30.0 % (Gbit/s); a lesser difference means'
+        self.assertIn(floor, text)
+        self.assertIn("Positive control: 200 us more were put in, 207 us came out.", text)
+        self.assertNotIn("TRUSTED", text)
+
+    def test_twins_and_control_are_rows_beneath_the_others(self) -> None:
+        text = self.told()
+        self.assertRegex(text, r"\nnfq with GSO .*\nno nfq again +12\.5 .*\ncontrol: \+100 us .*\n\n")
+        self.assertRegex(text, r"\nno nfq again / no nfq +1\.02 +0\.970-1\.07 +1\.01 +equivalent\n")
+
+    def test_a_control_that_fails_condemns_the_rtt(self) -> None:
+        control = Control("nfq-gso-control", "nfq-gso", 3, 200, 300, ())
+        text = self.told(control=control)
+        condemned = "200 us more were put in, 300 us came out: this machine is NOT TO BE TRUSTED for RTT."
+        self.assertIn(condemned, " ".join(text.split()))
+        unknown = " ".join(self.told(control=replace(control, shown_us=None)).split())
+        self.assertIn("no block has both cells: NOT TO BE TRUSTED for RTT.", unknown)
+
+    def test_twins_that_differ_condemn_the_run(self) -> None:
+        again = Comparison("none-again", "none", 3, None, Ratio(2, (1.9, 2.1), 2, 3), "inconclusive", "different")
+        self.assertIn('NOT TO BE TRUSTED for RTT: "no nfq" differs from itself; see the ratios.', self.told(again=again))
+
+    def test_what_is_missing_is_said(self) -> None:
+        self.assertIn("No positive control: no row whose packets could be held", self.told(control=None))
+        self.assertIn("Noise floor unknown:", self.told(noise_floor=Noise(None, None)))
+        self.assertIn('No controls; "no nfq" varies from block to block by +-', text_render(self.changed()))
 
 
 class Header(Changed):
@@ -181,7 +216,7 @@ class Content(unittest.TestCase):
         self.assertIn("Invalid, not counted: 2 of 9 cells block 1, nfq without GSO: queue: the kernel dropped 2", text)
 
     def test_a_row_without_valid_cells_shows_dashes(self) -> None:
-        record: dict[str, object] = {"schema": 1, "block": 1, "valid": False, "reasons": ["x"]}
+        record: dict[str, object] = {"schema": 1, "block": 1, "position": 1, "started": "", "valid": False, "reasons": ["x"]}
         records = [Node(record | {"mode": mode}, "runs.jsonl") for mode in ("none", "nfq", "nfq-gso")]
         empty = run_make(run().meta, records)
         text = text_render(empty)

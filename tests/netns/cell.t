@@ -37,8 +37,10 @@ files_test() { # WHAT FILES...
 	local file missing=()
 	for file in cell.conf steps.log timing ping.txt ping.err ping.status iperf3.json iperf3.err iperf3.status \
 		iperf3-server.txt congestion offloads."$prefix"-{client,router,server}.txt \
-		{start,ping,end}/{netns.status,queue,proc.stat,tainted,snmp,uptime} \
-		{start,ping,end}/links."$prefix"-{client,router,server}.json "${@:2}"; do
+		{start,ping,end}/{netns.status,queue,proc.stat,tainted,uptime,softnet,throttled} \
+		{start,ping,end}/{links,qdiscs}."$prefix"-{client,router,server}.json \
+		{start,ping,end}/snmp."$prefix"-{client,router,server} \
+		end/offloads."$prefix"-{client,router,server}.txt "${@:2}"; do
 		[[ -e $out/$file ]] || missing+=("$file")
 	done
 	is "$1: status 0" "$cell_status $cell_error" "0 "
@@ -79,6 +81,8 @@ queue_test() {
 		$(($(id_sequence ping) - $(id_sequence start))) $((2 * pings))
 	is "mode queue: the rule counts what the queue counts" "$(rule_packets ping) $(rule_packets end)" \
 		"$(id_sequence ping) $(id_sequence end)"
+	is "mode queue: so does IP before the hook" "$(ip_count InReceives router ping) $(ip_count InReceives router end)" \
+		"$(rule_packets ping) $(rule_packets end)"
 	is "mode queue: so does the daemon, after ping and at the end" "$(processor_packets 1) $(processor_packets 2)" \
 		"$(id_sequence ping) $(id_sequence end)"
 	is "mode queue: the daemon ended in order" "$(<"$out/processor.status")" 0
@@ -87,6 +91,13 @@ queue_test() {
 	like "mode queue: it was the processor's" "$(<"$out/sched.txt")" "^$(conf_value processor_pid) "
 	like "mode queue: its memory is told" "$(<"$out/end/proc.processor.status")" "VmHWM:.*VmRSS:"
 	is_as_before "mode queue: nothing is left behind"
+}
+
+# Prints a counter of IPv4 in a namespace.
+ip_count() { # NAME ROLE SNAPSHOT
+	awk -v name="$1" '$1 != "Ip:" { next }
+		field { print $field; exit }
+		{ for (i = 2; i <= NF; i++) if ($i == name) field = i }' "$out/$3/snmp.$prefix-$2"
 }
 
 # Prints the numbers of the queues of a snapshot, and how many packets they had together.
@@ -108,6 +119,37 @@ queues_test() {
 	is "a processor's output goes where its command says" \
 		"$(wc -l <"$tmp/elsewhere") $(wc -c <"$out/processor.out")" "1 0"
 	is_as_before "several queues: nothing is left behind"
+}
+
+# When the first and the last reply came, and when iperf3 began and ended: microseconds, but iperf3 tells seconds only.
+replies_print() {
+	sed -n 's/^\[\([0-9]*\)\.\([0-9]*\)\].*/\1\2/p' "$out/ping.txt" | sed -n '1p;$p' | xargs
+}
+
+load_print() {
+	python3 -c '
+import json, sys
+start = json.load(sys.stdin)["start"]
+begin = start["timestamp"]["timesecs"]
+print(begin * 1000000, (begin + 1 + start["test_start"]["duration"]) * 1000000)' <"$out/iperf3.json"
+}
+
+together_test() {
+	local first last begin end
+	cell_run --together --ping "$pings@25" --iperf 2
+	files_test "--together" processor.{json,out,err,status} sched.txt
+	measurements_test "--together"
+	read -r first last < <(replies_print)
+	read -r begin end < <(load_print)
+	holds "--together: ping ran while iperf3 did" "$begin <= $first && $first < $last && $last <= $end"
+	is "--together: nothing before both" "$(rule_packets ping)" "$(rule_packets start)"
+	is "--together: the rule counts what the queue counts" "$(rule_packets end)" "$(id_sequence end)"
+	is "--together: cell.conf tells it" "$(conf_value together)" yes
+	cell_run --together --ping "$pings@100" --iperf 2
+	like "--together: ping must end first" "$cell_status $cell_error" "^2 cell.sh: --together: .* would outlast"
+	cell_run --together --ping 0
+	like "--together: needs both" "$cell_status $cell_error" "^2 cell.sh: --together: needs both"
+	is_as_before "--together: nothing is left behind"
 }
 
 # What netns.sh makes of the options is tested with it.
@@ -142,7 +184,7 @@ foreign_test() {
 	is "a processor of one's own: status 0" "$cell_status $cell_error" "0 "
 	is "a processor of one's own: it had its queue" "$(awk '{ print $1, $8 }' "$out/ping/queue")" "3 8"
 	is "a processor of one's own: it was ended by SIGTERM" "$(<"$out/processor.status")" 0
-	is "a processor of one's own: no JSON is expected" "$(find "$out" -name '*.json' -not -name 'links.*')" ""
+	is "a processor of one's own: no JSON is expected" "$(find "$out" -name 'p*.json')" ""
 	ok "--iperf 0: the policy is read all the same" test -s "$out/sched.txt"
 	is_as_before "a processor of one's own: nothing is left behind"
 }
@@ -210,6 +252,32 @@ kill_test() {
 	done
 }
 
+# Prints what TCP remembers of connections that have ended.
+metrics_print() {
+	ip -n "$prefix-client" tcp_metrics show 2>/dev/null || true
+}
+
+metrics_are_kept() {
+	[[ $(metrics_print) ]]
+}
+
+# No run inherits from the one before it: neither a server that waits for a client that was killed, nor TCP's metrics.
+again_test() {
+	cell_start test -s "$out/congestion"
+	kill -KILL "$cell_pid"
+	wait "$cell_pid" 2>/dev/null || true
+	"$netns" down --quiet --prefix "$prefix"
+	cell_start metrics_are_kept
+	wait "$cell_pid"
+	is "after a client that was killed the next run works at once" \
+		"$(<"$out/iperf3.status") $(grep -c '"error":' "$out/iperf3.json")" "0 0"
+	cell_start test -s "$out/ping.txt"
+	is "TCP's metrics of the run before are gone" "$(metrics_print)" ""
+	kill "$cell_pid"
+	wait "$cell_pid" || true
+	is_as_before "several runs leave nothing behind"
+}
+
 terminate_test() {
 	local status=0
 	cell_start test -s "$out/ping.txt"
@@ -223,6 +291,7 @@ machine_remember
 none_test
 queue_test
 queues_test
+together_test
 links_test
 busy_test
 foreign_test
@@ -240,5 +309,6 @@ failure_test "a processor that drops everything" "no ping comes back" \
 iperf_failure_test
 usage_test
 kill_test
+again_test
 terminate_test
 done_testing
