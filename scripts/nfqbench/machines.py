@@ -25,12 +25,12 @@ def machines_render(runs: Mapping[str, Run], references: Mapping[str, Reference]
 
 
 def _legend(runs: Mapping[str, Run], references: Mapping[str, Reference]) -> list[str]:
-    lines = [[name, _machine(run)] for name, run in runs.items()]
+    lines = [[name, machine_line(run)] for name, run in runs.items()]
     lines += [[name, f"{reference.label}, published"] for name, reference in references.items()]
     return [EXPLANATION, "", *grid_lines(lines)]
 
 
-def _machine(run: Run) -> str:
+def machine_line(run: Run) -> str:
     machine = run.meta["machine"]
     return f"{machine['cpu'].text()}, {machine['cpus'].count()} CPUs, Linux {machine['kernel']['release'].text()}"
 

@@ -14,7 +14,7 @@ from .compare import compare_render
 from .document import document_parse, file_parse
 from .errors import INVALID_RESULTS, Failure, Refused, UsageError
 from .flent import flent_render
-from .machines import machines_render
+from .machines import machine_line, machines_render
 from .page import page_render
 from .plot import plots_render
 from .render import directory_render
@@ -140,11 +140,21 @@ def references_load() -> dict[str, Reference]:
     }
 
 
+def _run_describe(directory: Path) -> str:
+    """A run that cannot be read does not hide the others."""
+    try:
+        run = run_load(directory)
+        valid = sum(cell.valid for cell in run.cells)
+        return f"{machine_line(run)}; {valid} of {len(run.cells)} cells valid"
+    except Failure as error:
+        return str(error).removeprefix(f"{directory}: ")
+
+
 def list_show(options: argparse.Namespace, _: Sequence[str]) -> int:
     scenarios = {name: scenario_find(name).question for name in scenario_names()}
     references = {name: reference.label for name, reference in references_load().items()}
     parent = options.out or paths.results_default()
-    runs = {str(path.parent): "" for path in sorted(parent.glob("[!.]*/meta.json"))}
+    runs = {str(path.parent): _run_describe(path.parent) for path in sorted(parent.glob("[!.]*/meta.json"))}
     for title, entries in (("Scenarios", scenarios), ("References (report --ref)", references), ("Runs", runs)):
         print(f"{title}:")
         for name, text in (entries or {"none": ""}).items():

@@ -19,6 +19,9 @@ Interval = tuple[float, float]
 MANY = 20  # values from which on the bootstrap is used
 RESAMPLES = 4000
 
+# No noise floor is taken to be lower.
+FINEST = 0.01
+
 # Rows that differ by more are not called equivalent, however wide the noise floor.
 EQUIVALENT_AT_MOST = 0.10
 
@@ -103,7 +106,7 @@ def floor_of(twins: Ratio | None) -> float | None:
     """How far a ratio of two equal rows may be from 1, as a fraction: as far as the interval of the twins reaches."""
     if twins is None or twins.ci95 is None:
         return None
-    return math.exp(max(abs(math.log(end)) for end in twins.ci95)) - 1
+    return max(FINEST, math.exp(max(abs(math.log(end)) for end in twins.ci95)) - 1)
 
 
 def statement_make(ratio: Ratio | None, floor: float | None, more_is_faster: bool) -> str | None:

@@ -235,11 +235,13 @@ def controls_sentences(summary: Summary) -> list[str]:
     labels = {row.mode: row.label for row in summary.all_rows}
     baseline, noise = labels[summary.baseline], summary.noise_floor
     floors = ((noise.rtt, "RTT"), (noise.gbps, "Gbit/s"))
-    told = " and ".join(f"+-{_percent_format(floor)} ({name})" for floor, name in floors if floor is not None)
+    known = [(floor, name) for floor, name in floors if floor is not None]
     if summary.again is None:
-        return [f"No controls; \"{baseline}\" varies from block to block by {told}."] if told else ["No controls."]
-    sentences = [f"Noise floor, by \"{baseline}\" against itself: {told}; a lesser difference means nothing."]
-    if not told:
+        varies = " and ".join(f"+-{_percent_format(floor)} ({name})" for floor, name in known)
+        return [f"No controls; \"{baseline}\" varies from block to block by {varies}." if known else "No controls."]
+    nothing = " and ".join(f"{name} ratios from {_band_format(floor)}" for floor, name in known)
+    sentences = [f"Noise floor, by \"{baseline}\" against itself: {nothing} mean nothing."]
+    if not known:
         sentences = [f"Noise floor unknown: \"{baseline}\" and its twin do not have two valid blocks."]
     for says, name in ((summary.again.rtt_says, "RTT"), (summary.again.gbps_says, "Gbit/s")):
         if says == DIFFERENT:
@@ -258,6 +260,10 @@ def _control_sentences(summary: Summary) -> list[str]:
     if control.is_trusted:
         return [f"{found}."]
     return [f"{found}: this machine is NOT TO BE TRUSTED for RTT."]
+
+
+def _band_format(floor: float) -> str:
+    return f"{figure_format(1 / (1 + floor))} to {figure_format(1 + floor)}"
 
 
 def _percent_format(fraction: float) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from .document import Node
 from .errors import Failure, Refused
+from .evidence import Evidence
 from .judge import judge
 from .plan import PlannedCell, plan_make
 from .record import evidence_restore, record_make
@@ -62,6 +63,9 @@ def _record_verify(run: Run, record: Node) -> Iterator[str]:
     evidence, inherited = evidence_restore(record), _inherited(run.meta)
     if evidence is None:
         return
+    unknown = _unknown_list(evidence)
+    if unknown:
+        yield f"{record.source}: has evidence without {', '.join(unknown)}, with which nothing can be proven"
     mode = run.scenario.mode(record["mode"].text())
     planned = PlannedCell(record["block"].count(), record["position"].count(), mode)
     reasons = judge(run.scenario, mode, evidence, inherited)
@@ -72,6 +76,15 @@ def _record_verify(run: Run, record: Node) -> Iterator[str]:
     for key in sorted(made.mapping().keys() | record.mapping().keys()):
         if not _is_same(made.mapping().get(key), record.mapping().get(key)):
             yield f"{record.source}: \"{key}\" does not follow from the evidence"
+
+
+def _unknown_list(evidence: Evidence) -> list[str]:
+    """What every cell has of which evidence is kept: without it the judge would be silent."""
+    told: dict[str, object] = {"offloads": evidence.offloads, "end_offloads": evidence.end_offloads}
+    for moment, snapshot in (("start", evidence.start), ("pinged", evidence.pinged), ("end", evidence.end)):
+        for name in ("ip", "qdisc_drops", "softnet_drops", "throttled"):
+            told[f"{moment}.{name}"] = getattr(snapshot, name)
+    return [name for name, value in told.items() if value is None]
 
 
 def _is_same(made: object, told: object) -> bool:

@@ -144,8 +144,15 @@ class Usage(FolderTest):
 
     def test_list_shows_scenarios_references_and_runs(self) -> None:
         text = self.status(0, "list", "--out", str(DATA))
-        for part in ("gso", "2018-mbp2011", str(DATA / "run")):
-            self.assertIn(part, text)
+        for part in ("gso", "2018-mbp2011", f"{DATA}/run: AMD EPYC, 2 CPUs, Linux 6.18.44-fc-v782; 7 of 9 cells valid"):
+            self.assertIn(part, " ".join(text.split()))
+
+    def test_a_run_that_cannot_be_read_does_not_hide_the_others(self) -> None:
+        run_recorded(self.folder / "good")
+        (run_recorded(self.folder / "bad") / "runs.jsonl").write_text("{", encoding="utf-8")
+        text = " ".join(self.status(0, "list", "--out", str(self.folder)).split())
+        self.assertIn(f"{self.folder}/bad: not a run that can be read: runs.jsonl:1: not one JSON document", text)
+        self.assertIn(f"{self.folder}/good: AMD EPYC", text)
 
     def test_closed_output_is_no_crash(self) -> None:
         command = f"exec {sys.executable} {NFQ_BENCH} list >&-"

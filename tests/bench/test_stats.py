@@ -104,6 +104,7 @@ class Statements(unittest.TestCase):
 
     def test_the_floor_is_as_far_as_the_twins_reach(self) -> None:
         self.assertAlmostEqual(stats.floor_of(stats.Ratio(1.1, (0.8, 1.2), 1, 5)) or 0, 0.25)
+        self.assertAlmostEqual(stats.floor_of(stats.Ratio(1.0, (1.0, 1.001), 1, 5)) or 0, 0.01)
         self.assertIsNone(stats.floor_of(stats.Ratio(1.1, None, 1, 1)))
         self.assertIsNone(stats.floor_of(None))
 

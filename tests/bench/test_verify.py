@@ -67,6 +67,11 @@ class Verify(FolderTest):
         self.record_change("nfq", lambda record: record["evidence"].pop("start"))
         self.faults(r'^runs\.jsonl:\d: has no "start"')
 
+    def test_evidence_that_was_left_out(self) -> None:
+        self.record_change("nfq", lambda record: record["evidence"]["end"].update(ip=None))
+        found = " ".join(run_verify(self.directory).faults)
+        self.assertIn("has evidence without end.ip, with which nothing can be proven", found)
+
     def test_every_file_that_was_changed_or_lost(self) -> None:
         names = {path.name for path in self.directory.iterdir()} - {"meta.json", "runs.jsonl"}
         self.assertLessEqual({"table.txt", "summary.json", "summary.csv", "report.html", "rtt.svg"}, names)
