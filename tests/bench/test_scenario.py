@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Scenarios: what is understood, and that nothing else is let through."""
 
+import re
+
 from helper import ROOT, FolderTest
 from nfqbench.errors import UsageError
 from nfqbench.scenario import Mode, Scenario, everywhere_replace, ping_option, processor_replace, scenario_load
@@ -30,7 +32,7 @@ class Shipped(FolderTest):
     def test_what_is_left_out_is_as_it_is_usually(self) -> None:
         scenario = scenario_load(GSO)
         self.assertEqual((scenario.family, scenario.gso_max, scenario.blocks, scenario.pin), (4, 0, 5, ""))
-        self.assertEqual((scenario.prepare, scenario.compare), ((), ()))
+        self.assertEqual((scenario.prepare, scenario.together), ((), False))
         self.assertEqual(scenario.mode("nfq-gso"), Mode(name="nfq-gso", label="nfq with GSO", queue=True, gso=True))
 
     def test_another_program_that_is_compiled_first(self) -> None:
@@ -43,7 +45,8 @@ class Shipped(FolderTest):
 
 class Changed(FolderTest):
     def load(self, old: str, new: str) -> Scenario:
-        text = GSO.read_text(encoding="utf-8")
+        """Of a scenario that asks for no ratios between rows."""
+        text = re.sub(r"(?m)^compare = .*\n", "", GSO.read_text(encoding="utf-8"))
         self.assertIn(old, text)
         path = self.folder / "mine.toml"
         path.write_text(text.replace(old, new, 1), encoding="utf-8")
@@ -52,6 +55,14 @@ class Changed(FolderTest):
     def refused(self, old: str, new: str, why: str) -> None:
         with self.assertRaisesRegex(UsageError, f"^{self.folder}/mine.toml: .*{why}"):
             self.load(old, new)
+
+    def test_latency_under_load_and_lines_of_its_plot(self) -> None:
+        scenario = self.load('cc = "cubic"', 'cc = "cubic"\ntogether = true')
+        self.assertTrue(scenario.together)
+        self.assertEqual(self.load('queue = false', 'queue = false\nline = "x"').modes[0].line, "x")
+        self.refused('queue = false', f'queue = false\nline = "{"x" * 25}"', "a line has at most 24 printable")
+        self.refused('cc = "cubic"\n\n[ping]\ncount = 200', 'cc = "cubic"\ntogether = true\n\n[ping]\ncount = 0',
+                     "together: needs both ping and iperf")  # fmt: skip
 
     def test_unknown_keys_are_named_with_the_known_ones(self) -> None:
         self.refused('cc = "cubic"', 'congestion = "cubic"', 'unknown key "congestion"; known: name, question')
