@@ -17,10 +17,11 @@ HEADINGS = ["", "RTT us", "ratio", "95 %", "Gbit/s", "ratio", "95 %", "cells"]
 def machines_render(runs: Mapping[str, Run], references: Mapping[str, Reference]) -> str:
     """`runs` by the names of their directories."""
     scenarios = dict.fromkeys(run.scenario.name for run in runs.values())
-    parts = [_legend(runs, references)]
-    for scenario in scenarios:
-        group = {name: run for name, run in runs.items() if run.scenario.name == scenario}
-        parts.append([f"{scenario}: {_setting(group)}", "", *grid_lines(_grid(group, references))])
+    groups = [{name: run for name, run in runs.items() if run.scenario.name == scenario} for scenario in scenarios]
+    told = [_references_of(group, references) for group in groups]
+    parts = [_legend(runs, {name: reference for found in told for name, reference in found.items()})]
+    for scenario, group, found in zip(scenarios, groups, told):
+        parts.append([f"{scenario}: {_setting(group)}", "", *grid_lines(_grid(group, found))])
     return "\n\n".join("\n".join(part) for part in parts) + "\n"
 
 
@@ -40,14 +41,19 @@ def _setting(group: Mapping[str, Run]) -> str:
     return f"{run.scenario.topology}, IPv{run.scenario.family}"
 
 
+def _references_of(group: Mapping[str, Run], references: Mapping[str, Reference]) -> dict[str, Reference]:
+    """Those that are about the same rows."""
+    modes = {row.mode for run in group.values() for row in run.summary.rows}
+    return {name: reference for name, reference in references.items() if reference.figures.keys() == modes}
+
+
 def _grid(group: Mapping[str, Run], references: Mapping[str, Reference]) -> Grid:
     grid = [HEADINGS]
     labels = {row.mode: row.label for run in group.values() for row in run.summary.rows}
     baseline = next(iter(group.values())).summary.baseline
-    told = {name: found for name, found in references.items() if found.figures.keys() == labels.keys()}
     for mode, label in labels.items():
         grid.append([label, *[""] * (len(HEADINGS) - 1)])
-        grid += [_reference_line(name, reference, mode, baseline) for name, reference in told.items()]
+        grid += [_reference_line(name, reference, mode, baseline) for name, reference in references.items()]
         grid += [_run_line(name, row) for name, run in group.items() for row in run.summary.rows if row.mode == mode]
     return grid
 

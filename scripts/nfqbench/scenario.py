@@ -215,6 +215,7 @@ def scenario_check(scenario: Scenario, source: str) -> None:
         "ping interval: at least 2 ms, as ping itself asks for": scenario.ping_interval_ms < 2,
         "nothing to measure: neither ping nor iperf": not scenario.ping_count and not scenario.iperf_seconds,
         "together: needs both ping and iperf": scenario.together and not _measures_both(scenario),
+        "together: ping would outlast iperf; leave it half a second": scenario.together and _outlasts(scenario),
         "no [[mode]]": not names,
         f"two modes of one name: {', '.join(names)}": len(set(names)) < len(names),
         f"baseline \"{scenario.baseline}\" is not one of the modes: {', '.join(names)}": scenario.baseline not in names,
@@ -232,6 +233,10 @@ def scenario_check(scenario: Scenario, source: str) -> None:
 
 def _measures_both(scenario: Scenario) -> bool:
     return scenario.ping_count > 0 and scenario.iperf_seconds > 0
+
+
+def _outlasts(scenario: Scenario) -> bool:
+    return scenario.ping_count * scenario.ping_interval_ms + 500 > scenario.iperf_seconds * 1000
 
 
 def _mode_check(mode: Mode) -> Iterator[str]:

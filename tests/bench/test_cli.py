@@ -125,7 +125,7 @@ class Usage(FolderTest):
         self.assertRegex(table, r"\nrun +AMD EPYC, 2 CPUs, Linux 6\.18")
         self.assertRegex(table, r"\nnfq with GSO\n  2018-apu2 +85\.0 +2\.43 +- +3\.35 +0\.669 +- +-\n")
         self.assertRegex(table, r"\n  run +139 +8\.97 +1\.27-63\.2 +8\.70 +0\.314 +0\.073-1\.34 +3 of 3\n")
-        self.assertNotRegex(table, r"\n  2017-ag71xx-gro ")  # it has other rows
+        self.assertNotIn("2017-ag71xx-gro", table)  # it has other rows
 
     def test_two_runs_beside_each_other(self) -> None:
         text = self.status(0, "compare", str(DATA / "run"), str(DATA / "run"))

@@ -63,6 +63,8 @@ class Changed(FolderTest):
         self.refused('queue = false', f'queue = false\nline = "{"x" * 25}"', "a line has at most 24 printable")
         self.refused('cc = "cubic"\n\n[ping]\ncount = 200', 'cc = "cubic"\ntogether = true\n\n[ping]\ncount = 0',
                      "together: needs both ping and iperf")  # fmt: skip
+        self.refused('cc = "cubic"\n\n[ping]\ncount = 200', 'cc = "cubic"\ntogether = true\n\n[ping]\ncount = 500',
+                     "together: ping would outlast iperf; leave it half a second")  # fmt: skip
 
     def test_unknown_keys_are_named_with_the_known_ones(self) -> None:
         self.refused('cc = "cubic"', 'congestion = "cubic"', 'unknown key "congestion"; known: name, question')
