@@ -118,7 +118,7 @@ def _run_options_add(command: argparse.ArgumentParser) -> None:
     add("scenario", nargs="?", default=DEFAULT_SCENARIO, metavar="SCENARIO", help="a name or a TOML file; default: gso")
     add("--blocks", type=_positive, metavar="N", help=f"every mode once a block; default: the scenario's, or {BLOCKS}")
     add("--precision", type=_percent, metavar="P", help="stop when all ratios are known to P %%; --blocks is the limit")
-    add("--quick", action="store_true", help="less of everything: a first look within a minute")
+    add("--quick", action="store_true", help="less of everything: a first look, for gso within a minute")
     add("--seed", type=int, metavar="N", help="of the order in the blocks; default: from the clock")
     add("--topology", metavar="T", help="router or pair")
     add("--sched", metavar="S", help="inherit, other, rr:PRIO or fifo:PRIO; default: the scenario's, if permitted")
@@ -213,8 +213,9 @@ def _scenario_adjust(scenario: Scenario, options: argparse.Namespace) -> Scenari
 
 
 def _quick_changes(scenario: Scenario) -> dict[str, Any]:
-    """What the scenario does not measure is not measured quickly either."""
-    return {key: value for key, value in QUICK.items() if getattr(scenario, key)}
+    """What the scenario does not measure is not measured quickly either. Pings that run beside iperf3 have to fit."""
+    quick = {**QUICK, "iperf_seconds": 2} if scenario.together else QUICK
+    return {key: value for key, value in quick.items() if getattr(scenario, key)}
 
 
 def _given(**values: Any) -> dict[str, Any]:

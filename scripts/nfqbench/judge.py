@@ -250,7 +250,7 @@ def _offloads_judge(mode: Mode, evidence: Evidence) -> Iterator[str]:
     for device, features in (evidence.offloads or {}).items():
         for name, wanted in (("tso", evidence.tso), ("gro", evidence.gro)):
             if wanted is not None and features.get(name) is not wanted:
-                yield f"offloads: {name} of {device} is not {'on' if wanted else 'off'}, unlike in cell.conf"
+                yield f"offloads: {name} of {device} is not {'on' if wanted else 'off'}, as was asked for"
     yield from _sender_judge(mode, evidence)
 
 

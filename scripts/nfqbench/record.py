@@ -218,8 +218,8 @@ def cell_parse(node: Node) -> Cell:
         rtts_us=_numbers_parse(ping.get("rtts_us") if ping else None),
         replied_at_s=_numbers_parse(ping.get("replied_at_s") if ping else None),
         intervals=_intervals_parse(traffic),
-        rtt_us=Rtt(*(ping[f"{key}_us"].number() for key in ("mean", "min", "max", "p50", "p99"))) if ping else None,
-        gbps=traffic["gbps"].number() if traffic else None,
+        rtt_us=Rtt(*(_figure(ping[f"{key}_us"], 1e9) for key in ("mean", "min", "max", "p50", "p99"))) if ping else None,
+        gbps=_figure(traffic["gbps"], 1e6) if traffic else None,
         daemon_cpu_s_per_gb=cpu_s.number() if cpu_s else None,
         bytes_per_message=message.number() if message else None,
         calls_per_packet=_calls_parse(daemon) if daemon else None,
@@ -227,6 +227,12 @@ def cell_parse(node: Node) -> Cell:
         queues=tuple(QueueShare(share["queue"].count(), share["packets"].count()) for share in shares or ()),
         latency_us=_latency_parse(latency) if latency else None,
     )  # fmt: skip
+
+
+def _figure(node: Node, most: float) -> float:
+    if not 0 <= node.number() <= most:
+        raise node.refuse(f"is {node.number():g}: that is never measured")
+    return node.number()
 
 
 def _numbers_parse(node: Node | None) -> tuple[float, ...]:

@@ -104,21 +104,33 @@ def compare_show(options: argparse.Namespace, _: Sequence[str]) -> int:
 
 
 def verify_show(options: argparse.Namespace, _: Sequence[str]) -> int:
-    faulty = False
-    for directory in options.runs:
+    """All of them, whatever is wrong with one."""
+    statuses = {_verify_one(directory) for directory in options.runs}
+    return Failure.status if Failure.status in statuses else max(statuses)
+
+
+def _verify_one(directory: Path) -> int:
+    try:
         verified = run_verify(directory)
-        faulty = faulty or bool(verified.faults)
-        for fault in verified.faults:
-            print(f"{directory}: {fault}")
-        print(f"{directory}: {_verified_format(verified)}")
-    return INVALID_RESULTS if faulty else 0
+    except Refused as error:
+        print(error)
+        return INVALID_RESULTS
+    except Failure as error:
+        print(f"nfq-bench: {error}", file=sys.stderr)
+        return Failure.status
+    for fault in verified.faults:
+        print(f"{directory}: {fault}")
+    print(f"{directory}: {_verified_format(verified)}")
+    return INVALID_RESULTS if verified.faults else 0
 
 
 def _verified_format(verified: Verified) -> str:
-    older = verified.cells - verified.judged
-    text = f"{verified.judged} of {verified.cells} cells judged again"
-    text += f"; {older} are without evidence, which older versions did not keep" if older else ""
-    return f"{text}: {f'{len(verified.faults)} faults' if verified.faults else 'everything follows from runs.jsonl'}"
+    if not verified.judged:
+        text = "NOT PROVEN: no cell can be judged again, for evidence was not kept (by older versions); the rest"
+    else:
+        text = f"{verified.judged} of {verified.cells} cells judged again: everything"
+    count = len(verified.faults)
+    return f"{text} follows from runs.jsonl" if not count else f"{count} fault{'s' if count > 1 else ''}"
 
 
 def _reference_find(name: str) -> Reference:

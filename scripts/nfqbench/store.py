@@ -15,9 +15,9 @@ from pathlib import Path
 
 from . import SCHEMA
 from .document import Node, document_parse, documents_parse, file_parse, value_read
-from .errors import Failure, Refused
+from .errors import Failure, Refused, UsageError
 from .record import Cell, Json, cell_parse
-from .scenario import Scenario
+from .scenario import AGAIN, CONTROL, Scenario, scenario_check
 from .summary import Summary, summary_make
 
 
@@ -36,7 +36,7 @@ def run_make(meta: Node, records: Sequence[Node]) -> Run:
     if meta["schema"].integer() != SCHEMA:
         raise meta.refuse(f"schema {meta['schema'].integer()} is not understood, only {SCHEMA}")
     scenario: Scenario = value_read(meta["scenario"], Scenario)
-    _names_check(meta["scenario"], scenario)
+    _scenario_check(meta["scenario"], scenario)
     cells = tuple(cell_parse(record) for record in records)
     strange = {cell.mode for cell in cells} - {mode.name for mode in scenario.modes}
     if strange:
@@ -44,11 +44,15 @@ def run_make(meta: Node, records: Sequence[Node]) -> Run:
     return Run(meta, scenario, tuple(records), cells, summary_make(scenario, cells))
 
 
-def _names_check(node: Node, scenario: Scenario) -> None:
-    known = {mode.name for mode in scenario.modes}
-    named = {scenario.baseline_of(mode) for mode in scenario.modes} | {name for pair in scenario.compare for name in pair}
-    if not named <= known:
-        raise node.refuse(f"names rows that are not there: {', '.join(sorted(named - known))}")
+def _scenario_check(node: Node, scenario: Scenario) -> None:
+    try:
+        scenario_check(scenario, node.source)
+    except UsageError as error:
+        raise Refused(str(error)) from None
+    roles = {mode.name: mode.role for mode in scenario.modes if mode.role}
+    known = {f"{mode.name}-{role}": role for mode in scenario.modes for role in (AGAIN, CONTROL)}
+    if not roles.items() <= known.items() or len(set(roles.values())) < len(roles):
+        raise node.refuse("has controls that are no twins of its rows")
 
 
 def run_load(directory: Path) -> Run:
@@ -60,7 +64,7 @@ def run_load(directory: Path) -> Run:
         _cells_check(run)
         return run
     except Refused as error:
-        raise Failure(f"{directory}: not a run that can be read: {error}") from None
+        raise Refused(f"{directory}: not a run that can be read: {error}") from None
 
 
 def _cells_check(run: Run) -> None:

@@ -2,12 +2,16 @@
 """Whether a stored run still proves itself: everything that follows from runs.jsonl and meta.json is made once more.
 
     each line     judged again from the evidence that it carries, and its figures computed again from that
-    the order     drawn again from the seed
+    the lines     counters that only grow must grow from cell to cell
+    the order     drawn again from the seed, and ended where it should
     the files     summary, tables, pictures and page rendered again
 
-Lines of older versions carry no evidence: they cannot be judged again, which is told.
+Lines of older versions carry no evidence: they cannot be judged again, which is told. What a run says of itself beside
+its evidence, such as labels and the machine's description, has to be believed, as has the evidence.
 """
 
+import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +25,10 @@ from .plan import PlannedCell, plan_make
 from .record import evidence_restore, record_make
 from .render import files_render
 from .store import Run, run_load
+from .summary import FEW_BLOCKS, is_precise, summary_make
+
+# What iperf3 tells as a rate is what it tells as bytes over seconds, but for rounding.
+RATE_TOLERANCE = 1e-6
 
 # Pictures are the same only by the same version of what draws them.
 DRAWN_BY = re.compile(r"Produced by GNUPLOT [^<]*")
@@ -36,7 +44,7 @@ class Verified:
 def run_verify(directory: Path) -> Verified:
     run = run_load(directory)
     judged = sum(record.get("evidence") is not None for record in run.records)
-    faults = (*_order_verify(run), *_records_verify(run), *_files_verify(run, directory))
+    faults = (*_order_verify(run), *_end_verify(run), *_records_verify(run), *_files_verify(run, directory))
     return Verified(len(run.cells), judged, faults)
 
 
@@ -51,18 +59,49 @@ def _order_verify(run: Run) -> Iterator[str]:
         yield "runs.jsonl: a cell was not measured after the one before it, or not between the run's start and end"
 
 
+def _end_verify(run: Run) -> Iterator[str]:
+    """A run ends with its last block, or with the first after which its ratios were known as well as was asked for."""
+    blocks, precision = run.meta["blocks"].count(), run.meta.get("precision")
+    if run.scenario.sched != run.meta["sched"]["in_force"].text():
+        yield "meta.json: sched.in_force is not the policy under which the cells ran"
+    if precision is None and blocks != run.scenario.blocks and any(_is_kept(record) for record in run.records):
+        yield f"meta.json: {blocks} blocks, though {run.scenario.blocks} were asked for"
+    if precision is None or blocks == run.scenario.blocks:
+        return
+    enough = [_is_enough(run, count, precision.number()) for count in range(FEW_BLOCKS, blocks + 1)]
+    if not enough or any(enough[:-1]) or not enough[-1]:
+        yield f"meta.json: {blocks} blocks, which is not where the precision asked for ends the run"
+
+
+def _is_enough(run: Run, blocks: int, precision: float) -> bool:
+    return is_precise(summary_make(run.scenario, [cell for cell in run.cells if cell.block <= blocks]), precision)
+
+
+def _is_kept(record: Node) -> bool:
+    """Whether it has evidence, or there was none to be kept."""
+    return record.get("evidence") is not None
+
+
 def _records_verify(run: Run) -> Iterator[str]:
+    some, ticks = any(_is_kept(record) for record in run.records), 0
     for record in run.records:
         try:
-            yield from _record_verify(run, record)
+            evidence = evidence_restore(record)
+            if evidence is not None:
+                yield from _record_verify(run, record, evidence)
+                if evidence.start.cpu.total < ticks:
+                    yield f"{record.source}: its counters are not behind those of the cell before it"
+                ticks = evidence.end.cpu.total
+            elif some and record.get("host") is not None:
+                yield f"{record.source}: has figures without evidence, unlike others of this run"
         except Refused as error:
             yield str(error)
 
 
-def _record_verify(run: Run, record: Node) -> Iterator[str]:
-    evidence, inherited = evidence_restore(record), _inherited(run.meta)
-    if evidence is None:
-        return
+def _record_verify(run: Run, record: Node, evidence: Evidence) -> Iterator[str]:
+    inherited, traffic = _inherited(run.meta), evidence.traffic
+    if traffic and not math.isclose(traffic.gbps, 8e-9 * traffic.received_bytes / traffic.seconds, rel_tol=RATE_TOLERANCE):
+        yield f"{record.source}: {traffic.gbps:g} Gbit/s are not its bytes over its seconds"
     unknown = _unknown_list(evidence)
     if unknown:
         yield f"{record.source}: has evidence without {', '.join(unknown)}, with which nothing can be proven"
@@ -73,9 +112,8 @@ def _record_verify(run: Run, record: Node) -> Iterator[str]:
     if reasons != told:
         yield f"{record.source}: judged again: {'; '.join(reasons) or 'valid'}; it says: {'; '.join(told) or 'valid'}"
     made = Node(record_make(planned, record["started"].text(), evidence, told), record.source)
-    for key in sorted(made.mapping().keys() | record.mapping().keys()):
-        if not _is_same(made.mapping().get(key), record.mapping().get(key)):
-            yield f"{record.source}: \"{key}\" does not follow from the evidence"
+    for difference in _differences(made.value, record.value, ""):
+        yield f"{record.source}: {difference}"
 
 
 def _unknown_list(evidence: Evidence) -> list[str]:
@@ -87,13 +125,25 @@ def _unknown_list(evidence: Evidence) -> list[str]:
     return [name for name, value in told.items() if value is None]
 
 
-def _is_same(made: object, told: object) -> bool:
+def _differences(made: object, told: object, path: str) -> Iterator[str]:
     """A tuple is written as a list; 1 and true are not the same."""
     if isinstance(made, dict) and isinstance(told, dict):
-        return made.keys() == told.keys() and all(_is_same(value, told[key]) for key, value in made.items())
-    if isinstance(made, (list, tuple)) and isinstance(told, list):
-        return len(made) == len(told) and all(map(_is_same, made, told))
-    return made == told and isinstance(made, bool) == isinstance(told, bool)
+        for key in sorted({*made, *told}):
+            name = f"{path}.{key}".lstrip(".")
+            if key not in made:
+                yield f"{name} is not known"
+            else:
+                yield from _differences(made[key], told.get(key), name)
+    elif isinstance(made, (list, tuple)) and isinstance(told, list) and len(made) == len(told):
+        for index, pair in enumerate(zip(made, told)):
+            yield from _differences(*pair, f"{path}[{index}]")
+    elif made != told or isinstance(made, bool) != isinstance(told, bool):
+        yield f"{path} is {_shorten(told)}, and {_shorten(made)} by the evidence"
+
+
+def _shorten(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."
 
 
 def _inherited(meta: Node) -> tuple[str, int] | None:

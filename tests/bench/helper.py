@@ -14,6 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DATA = Path(__file__).resolve().parent / "data"
+CELL_TICKS = 10**9  # between recorded cells that make a run
 NFQ_BENCH = ROOT / "scripts" / "nfq-bench"
 
 sys.dont_write_bytecode = True
@@ -55,12 +56,13 @@ class FolderTest(unittest.TestCase):
 
 def run_recorded(directory: Path, scenario: Scenario | None = None, blocks: int = 2) -> Path:
     """A run directory as nfq-bench stores it, whose cells are the recorded ones, those of a twin included."""
-    scenario = scenario or scenario_recorded()
+    scenario = replace(scenario or scenario_recorded(), blocks=blocks)
     meta = json.loads(data_text("run/meta.json"))
     meta["scenario"] = json.loads(json.dumps(asdict(scenario)))
     meta.update(blocks=blocks, seed=42, started="2026-01-31T12:00:00Z", finished="2026-01-31T12:10:00Z")
     meta["sched"]["inherited"] = {"policy": "other", "priority": 0}
-    records = [_record_recorded(scenario, planned) for planned in plan_make(scenario.modes, blocks, 42)]
+    plan = plan_make(scenario.modes, blocks, 42)
+    records = [_record_recorded(scenario, planned, number) for number, planned in enumerate(plan)]
     run = run_make(Node(meta, "meta.json"), [Node(record, "runs.jsonl") for record in records])
     directory.mkdir()
     files = {"meta.json": json_render(meta), "runs.jsonl": jsonl_render(records), **files_render(run)[0]}
@@ -68,9 +70,14 @@ def run_recorded(directory: Path, scenario: Scenario | None = None, blocks: int 
     return directory
 
 
-def _record_recorded(scenario: Scenario, planned: PlannedCell) -> Json:
-    folder = DATA / "cells" / planned.mode.name.removesuffix("-again")
-    evidence = evidence_read(folder)
+def _record_recorded(scenario: Scenario, planned: PlannedCell, number: int) -> Json:
+    """As if they had been measured one after the other."""
+    evidence = evidence_read(DATA / "cells" / planned.mode.name.removesuffix("-again"))
+    moments = {name: getattr(evidence, name) for name in ("start", "pinged", "end")}
+    for name, moment in moments.items():
+        cpu = replace(moment.cpu, total=moment.cpu.total + number * CELL_TICKS)
+        moments[name] = replace(moment, cpu=cpu)
+    evidence = replace(evidence, **moments)
     started = f"2026-01-31T12:0{planned.block}:0{planned.position}Z"
     made = record_make(planned, started, evidence, judge(scenario, planned.mode, evidence))
     decoded: Json = json.loads(json.dumps(made))

@@ -2,6 +2,7 @@
 """Run directories appear completely or not at all, and never replace anything."""
 
 import os
+import re
 import shutil
 from pathlib import Path
 from unittest import mock
@@ -104,7 +105,19 @@ class Load(FolderTest):
     def test_rows_that_are_not_there(self) -> None:
         key = '"baseline": "none"'
         text_change(self.run_directory / "meta.json", key, f'{key}, "compare": [["nfq", "x"]]')
-        self.refused("not a run that can be read: meta.json: scenario names rows that are not there: x")
+        self.refused("not a run that can be read: meta.json: compare .*not two of the modes")
+
+    def test_controls_that_are_no_twins(self) -> None:
+        for role in ("again", "control", "x"):
+            shutil.copy(DATA / "run" / "meta.json", self.run_directory)
+            text_change(self.run_directory / "meta.json", '"queue": false', f'"role": "{role}", "queue": false')
+            self.refused("not a run that can be read: meta.json: scenario has controls that are no twins of its rows")
+
+    def test_a_figure_beyond_all_measure(self) -> None:
+        path = self.run_directory / "runs.jsonl"
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(r'"gbps": [\d.]+', '"gbps": 1e300', text, count=1), encoding="utf-8")
+        self.refused(r"not a run that can be read: runs.jsonl:1: tcp.gbps is 1e\+300: that is never measured")
 
     def test_nested_beyond_all_bounds(self) -> None:
         (self.run_directory / "meta.json").write_text("[" * 100000, encoding="utf-8")
