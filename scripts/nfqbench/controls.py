@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Rows that ask nothing of NFQUEUE, but whether this machine can be believed. Every run has them.
 
-again    the baseline a second time, in a place of its own in every block. Whatever the two show of a difference is made
-         by the machine and by chance: it is the noise floor of the run.
+again    the baseline a second time, in a place of its own in every block. What the two differ by is made by the machine
+         and by chance: it is the noise floor of the run.
 control  a row with a queue once more, whose daemon holds each packet for a known time. What is put in must come out
          in the RTT, or the RTT of this machine means nothing. Only ping is measured of it.
 """

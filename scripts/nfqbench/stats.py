@@ -103,10 +103,11 @@ def paired_ratio(pairs: Sequence[tuple[float, float]], probability: float = 0.95
 
 
 def floor_of(twins: Ratio | None) -> float | None:
-    """How far a ratio of two equal rows may be from 1, as a fraction: as far as the interval of the twins reaches."""
+    """By how much two equal rows were seen to differ, as a fraction. That they scatter is no part of it: so do the rows
+    that are compared, and their intervals tell."""
     if twins is None or twins.ci95 is None:
         return None
-    return max(FINEST, math.exp(max(abs(math.log(end)) for end in twins.ci95)) - 1)
+    return max(FINEST, math.exp(abs(math.log(twins.ratio))) - 1)
 
 
 def statement_make(ratio: Ratio | None, floor: float | None, more_is_faster: bool) -> str | None:

@@ -88,7 +88,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Noise:
-    """How far two equal rows may differ, as fractions: less than this cannot be told from chance."""
+    """By how much two equal rows differ, as fractions: less than this means nothing."""
 
     rtt: float | None
     gbps: float | None

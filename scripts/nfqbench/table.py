@@ -239,8 +239,8 @@ def controls_sentences(summary: Summary) -> list[str]:
     if summary.again is None:
         varies = " and ".join(f"+-{_percent_format(floor)} ({name})" for floor, name in known)
         return [f"No controls; \"{baseline}\" varies from block to block by {varies}." if known else "No controls."]
-    nothing = " and ".join(f"{name} ratios from {_band_format(floor)}" for floor, name in known)
-    sentences = [f"Noise floor, by \"{baseline}\" against itself: {nothing} mean nothing."]
+    differs = " and ".join(f"{_percent_format(floor)} ({name})" for floor, name in known)
+    sentences = [f"Noise floor: \"{baseline}\" differs from itself by {differs}; less means nothing."]
     if not known:
         sentences = [f"Noise floor unknown: \"{baseline}\" and its twin do not have two valid blocks."]
     for says, name in ((summary.again.rtt_says, "RTT"), (summary.again.gbps_says, "Gbit/s")):
@@ -260,10 +260,6 @@ def _control_sentences(summary: Summary) -> list[str]:
     if control.is_trusted:
         return [f"{found}."]
     return [f"{found}: this machine is NOT TO BE TRUSTED for RTT."]
-
-
-def _band_format(floor: float) -> str:
-    return f"{figure_format(1 / (1 + floor))} to {figure_format(1 + floor)}"
 
 
 def _percent_format(fraction: float) -> str:

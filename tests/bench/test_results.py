@@ -10,6 +10,7 @@ from nfqbench.store import run_load, run_name
 from nfqbench.verify import run_verify
 
 RESULTS = ROOT / "results"
+EVIDENCE_IS_KEPT_SINCE = "20261130T23"
 OURS = re.compile(r"10\.0\.[12]\.\d")  # of the namespaces that are made for each cell
 ADDRESSES = re.compile(r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b|\b(?:\d{1,3}\.){3}\d{1,3}\b")
 
@@ -27,7 +28,9 @@ class Results(unittest.TestCase):
     def test_each_follows_from_its_cells(self) -> None:
         for directory in directories():
             with self.subTest(directory=directory.name):
-                self.assertEqual(run_verify(directory).faults, ())
+                verified = run_verify(directory)
+                self.assertEqual(verified.faults, ())
+                self.assertTrue(verified.judged or directory.name < EVIDENCE_IS_KEPT_SINCE)
 
     def test_each_is_called_as_it_should_be(self) -> None:
         for directory in directories():

@@ -102,8 +102,9 @@ class Statements(unittest.TestCase):
         self.assertEqual(self.says(0.5, 0.4, 0.6, None), "inconclusive")
         self.assertEqual(stats.statement_make(stats.Ratio(0.5, None, 0.5, 1), 0.1, True), "inconclusive")
 
-    def test_the_floor_is_as_far_as_the_twins_reach(self) -> None:
-        self.assertAlmostEqual(stats.floor_of(stats.Ratio(1.1, (0.8, 1.2), 1, 5)) or 0, 0.25)
+    def test_the_floor_is_what_the_twins_differ_by(self) -> None:
+        self.assertAlmostEqual(stats.floor_of(stats.Ratio(0.8, (0.5, 1.2), 1, 5)) or 0, 0.25)
+        self.assertAlmostEqual(stats.floor_of(stats.Ratio(1.1, (0.5, 2.4), 1, 5)) or 0, 0.1)
         self.assertAlmostEqual(stats.floor_of(stats.Ratio(1.0, (1.0, 1.001), 1, 5)) or 0, 0.01)
         self.assertIsNone(stats.floor_of(stats.Ratio(1.1, None, 1, 1)))
         self.assertIsNone(stats.floor_of(None))

@@ -116,10 +116,10 @@ class Controls(unittest.TestCase):
         return summary_make(controls_add(scenario_of()), cells)
 
     def test_twins_give_the_noise_floor(self) -> None:
-        summary = self.summary([(10, 10), (11, 9), (9, 11), (10, 10), (10.5, 9.5)])
-        assert summary.again and summary.again.rtt and summary.again.rtt.ci95
-        greatest = max(summary.again.rtt.ci95[1], 1 / summary.again.rtt.ci95[0]) - 1
-        self.assertAlmostEqual(summary.noise_floor.rtt or 0, greatest)
+        summary = self.summary([(12, 8), (13, 8), (11, 9), (12, 8), (12, 9)])
+        assert summary.again and summary.again.rtt and summary.again.gbps
+        self.assertAlmostEqual(summary.noise_floor.rtt or 0, summary.again.rtt.ratio - 1)
+        self.assertAlmostEqual(summary.noise_floor.gbps or 0, 1 / summary.again.gbps.ratio - 1)
         self.assertEqual((summary.again.mode, summary.again.other), ("none-again", "none"))
 
     def test_rows_of_the_scenario_stand_apart_from_controls(self) -> None:
@@ -145,7 +145,7 @@ class Controls(unittest.TestCase):
 
     def test_rows_are_judged_by_the_floor(self) -> None:
         quiet = self.summary([(10, 10), (10.1, 9.9), (9.9, 10.1), (10, 10), (10, 10)]).rows[1]
-        loud = self.summary([(10, 10), (25, 4), (4, 25), (10, 10), (22, 5)]).rows[1]
+        loud = self.summary([(25, 4), (24, 4), (22, 4.5), (25, 4), (23, 4.2)]).rows[1]
         self.assertEqual((quiet.rtt_says, quiet.gbps_says), ("slower", "slower"))
         self.assertEqual((loud.rtt_says, loud.gbps_says), ("inconclusive", "inconclusive"))
 
