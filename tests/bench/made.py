@@ -33,7 +33,7 @@ def scenario_of_lines() -> Scenario:
         Mode(name=f"{name}-{load}", label=f"{line} at {load}", queue=name == "gso", gso=None, line=line)
         for name, line, load in rows
     ]
-    return scenario_made(name="load", together=True, baseline="none-1", modes=tuple(modes))
+    return scenario_made(name="load", together=True, baseline="none-1", modes=tuple(modes), compare=())
 
 
 def run_made(scenario: Scenario, invalid: Mapping[tuple[int, str], str] = {}, **meta: Any) -> Run:

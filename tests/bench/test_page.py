@@ -11,7 +11,7 @@ from nfqbench.scenario import Mode
 from nfqbench.store import Run
 
 NAME = "20260102T030405Z-host-gso"
-HOSTILE = "<script>alert('1')</script>"
+HOSTILE = "<script>a('1')</script>"
 INVALID = {(2, "nfq"): "queue: the kernel dropped 2 packets"}
 PLOTS = {"rtt.svg": '<?xml version="1.0"?>\n<svg viewBox="0 0 1 1"><defs><path id="x"/></defs></svg>\n'}
 VOID = {"meta", "br", "hr", "img", "link"}

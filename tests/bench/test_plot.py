@@ -17,7 +17,7 @@ from nfqbench.gnuplot import svg_draw
 from nfqbench.plot import MOST_LINES, plots_render, series_make, steps_of
 from nfqbench.store import Run
 
-HOSTILE = "<script>&'\"%d {x} `id` \\n$"
+HOSTILE = "<i>&'\"%d {x} `id` \\n$"
 
 
 def texts(svg: str) -> list[str]:
