@@ -95,10 +95,6 @@ def _list(items: Sequence[str]) -> str:
     return "<ul>\n" + "".join(f"<li>{escape(item)}</li>\n" for item in items) + "</ul>\n" if items else ""
 
 
-def _labels(summary: Summary) -> dict[str, str]:
-    return {row.mode: row.label for row in summary.all_rows}
-
-
 def _measured(run: Run) -> str:
     return _paragraph(run.scenario.question) + "".join(map(_paragraph, _unwrap(header_lines(run.meta))))
 
@@ -116,7 +112,7 @@ def _verdict(run: Run) -> str:
     text = _paragraph(f"{valid} of {len(run.cells)} cells are valid.", "" if valid == len(run.cells) else "alarm")
     alarms = [sentence for sentence in controls_sentences(summary) if "NOT TO BE TRUSTED" in sentence]
     text += "".join(_paragraph(sentence, "alarm") for sentence in alarms)
-    labels = _labels(summary)
+    labels = summary.labels
     pairs = [pair for pair in pairs_told(summary) if pair != summary.again]
     return text + _list([line for pair in pairs for line in _pair_sentences(pair, labels)])
 
@@ -172,7 +168,7 @@ def _figure(svg: str, text: str) -> str:
 
 
 def _controls(summary: Summary) -> str:
-    labels, control = _labels(summary), summary.control
+    labels, control = summary.labels, summary.control
     twins = _pair_sentences(summary.again, labels) if summary.again else ()
     text = _list([*controls_sentences(summary), *twins])
     if control:
@@ -185,7 +181,7 @@ def _controls(summary: Summary) -> str:
 
 def _invalid_cells(run: Run) -> str:
     invalid = [cell for cell in run.cells if not cell.valid]
-    labels = _labels(run.summary)
+    labels = run.summary.labels
     lines = [f"block {cell.block}, “{labels[cell.mode]}”: {'; '.join(cell.reasons)}" for cell in invalid]
     return _list(lines) or _paragraph("None.")
 
@@ -195,7 +191,7 @@ def _invalid_cells(run: Run) -> str:
 
 def _ledgers(run: Run) -> str:
     """Folded: who doubts a cell looks at its own."""
-    labels = _labels(run.summary)
+    labels = run.summary.labels
     return "".join(
         f"<details>\n<summary>block {cell.block}, “{escape(labels[cell.mode])}”: "
         f"{'valid' if cell.valid else 'invalid'}</summary>\n{_ledger_table(cell.ledger)}</details>\n"

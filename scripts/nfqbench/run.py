@@ -22,7 +22,7 @@ from .record import Json, cell_parse, record_make
 from .render import files_render
 from .scenario import Scenario
 from .store import Run, json_render, jsonl_render, parent_prepare, run_make, run_name, run_store
-from .summary import FEW_BLOCKS, is_precise, summary_make
+from .summary import is_enough
 
 WORK = "nfq-bench-"
 PREPARE_LIMIT_S = 300
@@ -137,10 +137,10 @@ def _guess_s(scenario: Scenario, planned: PlannedCell) -> float:
 
 
 def _is_enough(request: Request, blocks: int, records: list[Json]) -> bool:
-    if request.precision is None or blocks < FEW_BLOCKS:
+    if request.precision is None:
         return False
     cells = [cell_parse(Node(record, "runs.jsonl")) for record in records]
-    return is_precise(summary_make(request.scenario, cells), request.precision)
+    return is_enough(request.scenario, cells, blocks, request.precision)
 
 
 def _cell_record(scenario: Scenario, planned: PlannedCell, folder: Path, prepared: Path) -> Json:

@@ -124,6 +124,10 @@ class Summary:
     def all_rows(self) -> tuple[Row, ...]:
         return (*self.rows, *self.controls)
 
+    @property
+    def labels(self) -> dict[str, str]:
+        return {row.mode: row.label for row in self.all_rows}
+
     def json(self) -> Json:
         control = {**asdict(self.control), "trusted": self.control.is_trusted} if self.control else None
         return {"schema": SCHEMA, **asdict(self), "control": control}
@@ -152,6 +156,12 @@ def summary_make(scenario: Scenario, cells: Sequence[Cell]) -> Summary:
         control=_control_make(scenario, valid),
         compare=tuple(_comparison_make(mode, other, valid, noise) for mode, other in scenario.compare),
     )
+
+
+def is_enough(scenario: Scenario, cells: Sequence[Cell], blocks: int, precision: float) -> bool:
+    """Whether a run may end after so many blocks."""
+    measured = [cell for cell in cells if cell.block <= blocks]
+    return blocks >= FEW_BLOCKS and is_precise(summary_make(scenario, measured), precision)
 
 
 def is_precise(summary: Summary, precision: float) -> bool:

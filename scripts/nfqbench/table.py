@@ -133,7 +133,7 @@ def _share_format(share: float | None) -> str:
 
 def _compare_grid(summary: Summary) -> tuple[Grid, list[Grid]]:
     """Ratios between rows, and what may be said of them. What was not measured in any row is left out."""
-    labels = {row.mode: row.label for row in summary.all_rows}
+    labels = summary.labels
     pairs = pairs_told(summary)
     names = [[f"{labels[pair.mode]} / {labels[pair.other]}"] for pair in pairs]
     figures = (("RTT", [(pair.rtt, pair.rtt_says) for pair in pairs]),
@@ -218,7 +218,7 @@ def _latency_texts(latency: Percentiles) -> list[str]:
 
 def notes_lines(run: Run, reference: Reference | None) -> list[str]:
     summary = run.summary
-    labels = {row.mode: row.label for row in summary.all_rows}
+    labels = summary.labels
     legend = f"95 %: of the mean over blocks; ratio: to \"{labels[summary.baseline]}\" of the same block"
     legend += _others_format(summary) + (f"; [%]: of {reference.label}." if reference else ".")
     notes = [legend, *_losses_notes(summary), *controls_sentences(summary)]
@@ -232,7 +232,7 @@ def notes_lines(run: Run, reference: Reference | None) -> list[str]:
 
 def controls_sentences(summary: Summary) -> list[str]:
     """How far this run can be believed."""
-    labels = {row.mode: row.label for row in summary.all_rows}
+    labels = summary.labels
     baseline, noise = labels[summary.baseline], summary.noise_floor
     floors = ((noise.rtt, "RTT"), (noise.gbps, "Gbit/s"))
     known = [(floor, name) for floor, name in floors if floor is not None]
@@ -268,7 +268,7 @@ def _percent_format(fraction: float) -> str:
 
 def _others_format(summary: Summary) -> str:
     """Of rows that are compared with another row than most."""
-    labels = {row.mode: row.label for row in summary.rows}
+    labels = summary.labels
     others = [row for row in summary.rows if row.baseline != summary.baseline]
     return "".join(f"; of \"{row.label}\": to \"{labels[row.baseline]}\"" for row in others)
 
@@ -285,7 +285,7 @@ def _invalid_lines(run: Run) -> list[str]:
     invalid = [cell for cell in run.cells if not cell.valid]
     if not invalid:
         return []
-    labels = {row.mode: row.label for row in run.summary.all_rows}
+    labels = run.summary.labels
     lines = [f"Invalid, not counted: {len(invalid)} of {len(run.cells)} cells"]
     for cell in invalid:
         text = f"block {cell.block}, {labels[cell.mode]}: {'; '.join(cell.reasons)}"

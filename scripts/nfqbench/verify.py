@@ -25,7 +25,7 @@ from .plan import PlannedCell, plan_make
 from .record import evidence_restore, record_make
 from .render import files_render
 from .store import Run, run_load
-from .summary import FEW_BLOCKS, is_precise, summary_make
+from .summary import is_enough
 
 # What iperf3 tells as a rate is what it tells as bytes over seconds, but for rounding.
 RATE_TOLERANCE = 1e-6
@@ -43,7 +43,7 @@ class Verified:
 
 def run_verify(directory: Path) -> Verified:
     run = run_load(directory)
-    judged = sum(record.get("evidence") is not None for record in run.records)
+    judged = sum(map(_is_kept, run.records))
     faults = (*_order_verify(run), *_end_verify(run), *_records_verify(run), *_files_verify(run, directory))
     return Verified(len(run.cells), judged, faults)
 
@@ -68,17 +68,12 @@ def _end_verify(run: Run) -> Iterator[str]:
         yield f"meta.json: {blocks} blocks, though {run.scenario.blocks} were asked for"
     if precision is None or blocks == run.scenario.blocks:
         return
-    enough = [_is_enough(run, count, precision.number()) for count in range(FEW_BLOCKS, blocks + 1)]
-    if not enough or any(enough[:-1]) or not enough[-1]:
+    enough = [is_enough(run.scenario, run.cells, count, precision.number()) for count in range(1, blocks + 1)]
+    if any(enough[:-1]) or not enough[-1]:
         yield f"meta.json: {blocks} blocks, which is not where the precision asked for ends the run"
 
 
-def _is_enough(run: Run, blocks: int, precision: float) -> bool:
-    return is_precise(summary_make(run.scenario, [cell for cell in run.cells if cell.block <= blocks]), precision)
-
-
 def _is_kept(record: Node) -> bool:
-    """Whether it has evidence, or there was none to be kept."""
     return record.get("evidence") is not None
 
 
