@@ -59,8 +59,7 @@ def work_insert(command: str, prepared: Path) -> str:
 
 def _options(scenario: Scenario, mode: Mode) -> dict[str, str]:
     options = {
-        "topology": scenario.topology,
-        "family": str(scenario.family),
+        **scenario.network_of(mode).options(),
         "mode": "queue" if mode.queue else "none",
         "ping": f"{scenario.ping_count}@{scenario.ping_interval_ms}" if scenario.ping_count else "0",
         "iperf": str(scenario.iperf_seconds_of(mode)),
@@ -68,8 +67,9 @@ def _options(scenario: Scenario, mode: Mode) -> dict[str, str]:
         "cc": scenario.cc,
         "pin": scenario.pin_of(mode),
     }
-    if scenario.gso_max:
-        options["gso-max"] = str(scenario.gso_max)
+    if scenario.udp_bytes:
+        options["udp"] = str(scenario.udp_pps_of(mode))
+        options["udp-bytes"], options["udp-segments"] = str(scenario.udp_bytes), str(scenario.udp_segments)
     if mode.rps:
         options["rps"] = mode.rps
     if mode.busy:

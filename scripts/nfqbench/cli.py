@@ -15,17 +15,18 @@ from types import FrameType
 from typing import Any
 
 from . import VERSION, paths
+from .check import scenario_check
 from .controls import controls_add
 from .doctor import doctor_examine, findings_render, run_is_possible
 from .errors import INVALID_RESULTS, Failure, Interrupted, UsageError
 from .machine import machine_describe, machine_label
 from .meta import Request
 from .privileges import root_become, root_ensure, sched_choose
+from .processors import processors_replace
 from .reports import FORMATS, compare_show, list_show, report_show, verify_show
 from .run import run_perform
-from .scenario import (
-    BLOCKS, Scenario, everywhere_replace, ping_option, processor_replace, scenario_check, scenario_find,
-)  # fmt: skip
+from .scenario import BLOCKS, Scenario, everywhere_replace, ping_option, rows_choose
+from .scenarios import scenario_find
 from .summary import Summary
 from .table import text_render
 
@@ -120,13 +121,15 @@ def _run_options_add(command: argparse.ArgumentParser) -> None:
     add("--precision", type=_percent, metavar="P", help="stop when all ratios are known to P %%; --blocks is the limit")
     add("--quick", action="store_true", help="less of everything: a first look, for gso within a minute")
     add("--seed", type=int, metavar="N", help="of the order in the blocks; default: from the clock")
-    add("--topology", metavar="T", help="router or pair")
+    add("--rows", metavar="NAMES", help="only these rows of the scenario, separated by commas, and their baselines")
+    add("--topology", metavar="T", help="router, pair, bridge or lo")
     add("--sched", metavar="S", help="inherit, other, rr:PRIO or fifo:PRIO; default: the scenario's, if permitted")
     add("--pin", metavar="LIST", help="client=CPUS,server=CPUS,daemon=CPUS")
     add("--ping", metavar="COUNT@MS", help="that many pings, one every MS milliseconds; 0 for none")
     add("--iperf", type=int, metavar="SECONDS", help="how long iperf3 runs; 0 for none")
     add("--iperf-args", metavar="ARGS", help="more arguments for iperf3's client, such as \"-P 2\"")
-    add("--processor", default="", metavar="CMD", help="a program to measure in the place of nfq-noop: \"CMD {queue}\"")
+    add("--processor", action="append", default=[], metavar="CMD",
+        help="a program to measure in the place of nfq-noop: \"CMD {queue}\"; several are compared; nfq-noop is itself")  # fmt: skip
     add("--no-controls", action="store_true", help="measure neither noise floor nor positive control")
     add("--extended", action="store_true", help="store also what identifies this machine: names, addresses, firmware")
     add("--name", metavar="LABEL", help="what the machine is called in the results; default: by its CPU")
@@ -200,14 +203,18 @@ def _scenario_adjust(scenario: Scenario, options: argparse.Namespace) -> Scenari
     """Puts what the command line says over what the scenario says."""
     changes = _quick_changes(scenario) if options.quick else {}
     changes.update(_given(blocks=PRECISION_BLOCKS if options.precision else None))
-    changes.update(_given(blocks=options.blocks, topology=options.topology, iperf_seconds=options.iperf))
+    changes.update(_given(blocks=options.blocks, iperf_seconds=options.iperf))
     if options.ping is not None:
         changes.update(ping_option(options.ping))
     scenario = replace(scenario, **changes)
     everywhere = _given(sched=options.sched, pin=options.pin, iperf_args=options.iperf_args)
+    if options.topology:
+        everywhere.update(topology=options.topology, hook="")
     scenario = everywhere_replace(scenario, everywhere)
     if options.processor:
-        scenario = processor_replace(scenario, options.processor)
+        scenario = processors_replace(scenario, options.processor)
+    if options.rows:
+        scenario = rows_choose(scenario, options.rows.split(","))
     scenario_check(scenario, scenario.name)
     return scenario
 

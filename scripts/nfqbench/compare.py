@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 
 from .caveats import caveats_find
 from .differences import differences_find
-from .grid import Grid, grid_lines, grids_fit, text_wrap
+from .grid import UNKNOWN, Grid, figure_format, grid_lines, grids_fit, text_wrap
 from .stats import Interval, Ratio
 from .store import Run
 from .summary import RateRow, Row, RttRow
-from .table import UNKNOWN, figure_format
 
 Figure = RttRow | RateRow | Ratio | None
 

@@ -38,4 +38,4 @@ def _can_be_held(mode: Mode) -> bool:
 def _control_make(mode: Mode) -> Mode:
     noop = f"{mode.noop} --delay {CONTROL_DELAY_US}".lstrip()
     label = f"control: +{CONTROL_DELAY_US} us"
-    return replace(mode, name=f"{mode.name}-{CONTROL}", label=label, noop=noop, role=CONTROL)
+    return replace(mode, name=f"{mode.name}-{CONTROL}", label=label, noop=noop, line="", levels=(), role=CONTROL)

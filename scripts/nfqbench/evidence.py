@@ -12,6 +12,7 @@ from .document import file_parse
 from .errors import Refused
 from .iperf3 import Traffic, iperf3_parse
 from .ping import Ping, ping_parse
+from .udp import udp_parse
 
 T = TypeVar("T")
 ROLES = ("client", "router", "server")
@@ -79,6 +80,9 @@ class Snapshot:
     qdisc_drops: dict[str, int] | None = None  # "router to-server": ...
     softnet_drops: int | None = None
     throttled: kernel.Throttled | None = None
+    udp_errors: dict[str, int] | None = None  # by role: datagrams that came and that no program got
+    conntrack_entries: int | None = None  # None too where the kernel has no connection tracking
+    nat_packets: int | None = None  # connections that were translated
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,11 @@ class Evidence:
     gro: bool | None = None
     offloads: Offloads | None = None  # as set up: "client eth0": ...
     end_offloads: Offloads | None = None
+    topology: str | None = None
+    family: int | None = None
+    gso_max: int | None = None
+    conntrack: str | None = None
+    tunnel: str | None = None
 
     def passages(self) -> tuple[Passage, Passage, Passage] | None:
         """At start, after ping and at the end, if there were both rule and queues all the time."""
@@ -125,8 +134,8 @@ def evidence_read(folder: Path) -> Evidence:
         bypass=status["bypass"] != "no",
         mtu=kernel.number_parse(status["mtu"], "end/netns.status: mtu"),
         ping=_output_read(folder, "ping.txt", ping_parse) if asked["ping_count"] != "0" else None,
-        traffic=_output_read(folder, "iperf3.json", iperf3_parse) if loaded else None,
-        iperf3_status=file_parse(folder, "iperf3.status", kernel.number_parse) if loaded else None,
+        traffic=_traffic_read(folder, asked) if loaded else None,
+        iperf3_status=file_parse(folder, f"{_load_tool(asked)}.status", kernel.number_parse) if loaded else None,
         daemon=file_parse(folder, "processor.json", daemon_parse) if queued and not foreign else (),
         processor_status=file_parse(folder, "processor.status", kernel.number_parse) if queued else None,
         threads=file_parse(folder, "sched.txt", kernel.threads_parse) if queued else (),
@@ -139,7 +148,27 @@ def evidence_read(folder: Path) -> Evidence:
         gro=_switch_parse(asked, "gro"),
         offloads=_devices_read(folder, "offloads.{}.txt", namespaces, kernel.offloads_parse),
         end_offloads=_devices_read(folder, "end/offloads.{}.txt", namespaces, kernel.offloads_parse),
+        topology=status["topology"],
+        family=kernel.number_parse(asked["family"], "cell.conf: family"),
+        gso_max=_number_known(asked, "gso_max"),
+        conntrack=status.get("conntrack"),
+        tunnel=status.get("tunnel"),
     )
+
+
+def _load_tool(asked: kernel.Settings) -> str:
+    return "udp" if asked.get("udp") else "iperf3"
+
+
+def _traffic_read(folder: Path, asked: kernel.Settings) -> Traffic:
+    tool = _load_tool(asked)
+    return _output_read(folder, f"{tool}.json", udp_parse if tool == "udp" else iperf3_parse)
+
+
+def _number_known(settings: kernel.Settings, key: str) -> int | None:
+    """None where it is not told."""
+    text = settings.get(key, "")
+    return kernel.number_parse(text, f"{settings.source}: {key}") if text else None
 
 
 def _output_read(folder: Path, name: str, parse: Callable[[str, str], T]) -> T:
@@ -176,6 +205,9 @@ def _snapshot_read(folder: Path, moment: str, asked: kernel.Settings) -> Snapsho
         qdisc_drops=_devices_read(folder, f"{moment}/qdiscs.{{}}.json", namespaces, kernel.qdiscs_parse),
         softnet_drops=_known_read(folder, f"{moment}/softnet", kernel.softnet_parse),
         throttled=_known_read(folder, f"{moment}/throttled", kernel.throttled_parse),
+        udp_errors=_udp_read(folder, moment, namespaces, asked["family"]) if asked.get("udp") else None,
+        conntrack_entries=_number_known(status, "conntrack_entries"),
+        nat_packets=_number_known(status, "nat_packets"),
     )
 
 
@@ -205,6 +237,14 @@ def _ip_read(folder: Path, moment: str, namespaces: dict[str, str], family: str)
     }
     known = {role: versions[family] for role, versions in read.items() if versions}
     return known if known.keys() == read.keys() else None
+
+
+def _udp_read(folder: Path, moment: str, namespaces: dict[str, str], family: str) -> dict[str, int] | None:
+    read = {
+        role: _known_read(folder, f"{moment}/snmp.{namespace}", kernel.udp_parse)
+        for role, namespace in namespaces.items()
+    }
+    return {role: versions[family] for role, versions in read.items() if versions} or None
 
 
 def _switch_parse(asked: kernel.Settings, key: str) -> bool | None:

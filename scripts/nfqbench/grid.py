@@ -8,6 +8,7 @@ WIDTH = 100
 GAP = 2
 
 Grid = list[list[str]]  # the first line holds the headings
+UNKNOWN = "-"
 
 
 def grid_join(parts: Sequence[Grid]) -> Grid:
@@ -47,3 +48,11 @@ def text_wrap(text: str, indent: str = "", further: str = "  ") -> list[str]:
 
 def _widths(grid: Grid) -> list[int]:
     return [max(map(len, column)) for column in zip(*grid)]
+
+
+def figure_format(value: float | None) -> str:
+    """Three digits: more are not known."""
+    if value is None:
+        return UNKNOWN
+    size = abs(value)
+    return f"{value:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2 if size >= 0.9995 else 3}f}"

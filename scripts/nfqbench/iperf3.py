@@ -40,6 +40,10 @@ class Traffic:
     local_cpu_percent: float
     remote_cpu_percent: float
     intervals: tuple[TrafficInterval, ...] = ()
+    asked_pps: int | None = None  # of nfq-udp, as the rest
+    segments: int | None = None
+    duplicates: int | None = None
+    reordered: int | None = None
 
 
 def iperf3_parse(text: str, source: str) -> Traffic:

@@ -10,9 +10,11 @@ packets where is ledger.py's affair.
 import os
 from collections.abc import Iterator
 
+from .daemon import Daemon
 from .evidence import Evidence, Passage, Snapshot
-from .kernel import Link
-from .ledger import ETHERNET_BYTES, LATE_PACKETS, ledger_judge, way_of
+from .iperf3 import Traffic
+from .ledger import LATE_PACKETS, ledger_judge, load_is_datagrams, losses_count
+from .network_judge import aggregates_judge, greatest_frames, offloads_judge, settings_judge
 from .scenario import Mode, Scenario
 
 THROTTLES = {
@@ -20,6 +22,9 @@ THROTTLES = {
     "cgroup": "our control group was kept from running, by its CPU quota",
     "realtime": "real-time tasks were kept from running (RT throttling activated)",
 }
+BRIDGE = "router br0"  # counts only what is meant for itself
+NOT_GIANT = 65535
+LATE_SPAN, LATE_SPAN_S = 1.2, 0.1  # of pings that are sent whatever happens, and of the last reply
 STOLEN_MOST = 0.05
 STOLEN_TICKS = 2  # a clock that ticks every 10 ms cannot tell less in a short phase
 
@@ -35,12 +40,14 @@ def judge(
     return (
         *_ping_judge(scenario, mode, evidence),
         *_traffic_judge(scenario, mode, evidence),
+        *settings_judge(scenario, mode, evidence),
+        *aggregates_judge(mode, evidence),
         *_links_judge(mode, evidence),
         *(_queue_judge(scenario, mode, evidence) if mode.queue else _no_queue_judge(evidence)),
         *ledger_judge(mode, evidence),
-        *_daemon_judge(mode, evidence),
+        *_daemon_judge(scenario, mode, evidence),
         *(_sched_judge(scenario.sched_of(mode), evidence, inherited) if mode.queue else ()),
-        *_offloads_judge(mode, evidence),
+        *offloads_judge(mode, evidence),
         *_host_judge(evidence),
     )
 
@@ -64,6 +71,9 @@ def _ping_judge(scenario: Scenario, mode: Mode, evidence: Evidence) -> Iterator[
         return
     if evidence.together != scenario.together:
         yield f"ping: ran {'while' if evidence.together else 'before'} iperf3 did"
+    span_s, planned_s = max(ping.replied_at_s, default=0), ping.transmitted * scenario.ping_interval_ms / 1000
+    if evidence.together and span_s > LATE_SPAN * planned_s + LATE_SPAN_S:
+        yield f"ping: took {span_s:.1f} s for what is sent in {planned_s:.1f} s: replies held up later pings"
     if ping.transmitted != scenario.ping_count:
         yield f"ping: sent {ping.transmitted} of {scenario.ping_count}"
     if ping.lost and (not ping.received or ping.lost > _losses_allowed(mode, evidence)):
@@ -77,6 +87,8 @@ def _ping_judge(scenario: Scenario, mode: Mode, evidence: Evidence) -> Iterator[
 def _losses_allowed(mode: Mode, evidence: Evidence) -> int:
     """Of a program that may lose packets: as many pings as its queues dropped packets meanwhile."""
     passages = evidence.passages()
+    if load_is_datagrams(evidence):
+        return losses_count(evidence)
     if not mode.may_drop or not passages:
         return 0
     return passages[2 if evidence.together else 1].lost - passages[0].lost
@@ -92,9 +104,21 @@ def _traffic_judge(scenario: Scenario, mode: Mode, evidence: Evidence) -> Iterat
         yield f"iperf3: exit status {evidence.iperf3_status}"
     if traffic.seconds < 0.9 * scenario.iperf_seconds:
         yield f"iperf3: ended after {traffic.seconds:.1f} of {scenario.iperf_seconds} s"
+    if load_is_datagrams(evidence):
+        yield from _datagrams_judge(scenario, mode, evidence, traffic)
     for end, congestion in (("sender", traffic.sender_congestion), ("receiver", traffic.receiver_congestion)):
         if congestion is not None and congestion != scenario.cc:
             yield f"iperf3: the {end} used {congestion}, not {scenario.cc}"
+
+
+def _datagrams_judge(scenario: Scenario, mode: Mode, evidence: Evidence, traffic: Traffic) -> Iterator[str]:
+    """Each that is missing must have been counted where it was dropped."""
+    if traffic.asked_pps != scenario.udp_pps_of(mode):
+        yield f"udp: {traffic.asked_pps} datagrams a second were asked for, not {scenario.udp_pps_of(mode)}"
+    missing = (traffic.lost_packets or 0) + (evidence.ping.lost if evidence.ping and evidence.together else 0)
+    counted = losses_count(evidence)
+    if missing != counted:
+        yield f"udp: {missing} packets are missing, but {counted} were counted as dropped"
 
 
 def _links_judge(mode: Mode, evidence: Evidence) -> Iterator[str]:
@@ -102,14 +126,14 @@ def _links_judge(mode: Mode, evidence: Evidence) -> Iterator[str]:
     start, pinged, end = evidence.start, evidence.pinged, evidence.end
     for name in start.links:
         faults = end.links[name].faults - start.links[name].faults
-        if faults:
+        if faults and not load_is_datagrams(evidence):
             yield f"veth: {faults} errors or drops at {name}"
-        if evidence.ping and not evidence.ping.lost and not evidence.together:
+        if evidence.ping and not evidence.ping.lost and not evidence.together and name != BRIDGE:
             for side in ("rx_packets", "tx_packets"):
                 packets = getattr(pinged.links[name], side) - getattr(start.links[name], side)
                 if abs(packets - evidence.ping.transmitted) > LATE_PACKETS:
                     yield f"veth: {packets} {side} at {name} while ping sent {evidence.ping.transmitted}"
-        if evidence.traffic:
+        if evidence.traffic and name != BRIDGE and not load_is_datagrams(evidence):
             passed = end.links[name].bytes - pinged.links[name].bytes
             if passed < evidence.traffic.received_bytes:
                 yield f"veth: {passed} bytes at {name}, but iperf3 received {evidence.traffic.received_bytes}"
@@ -119,6 +143,8 @@ def _drops_judge(mode: Mode, evidence: Evidence) -> Iterator[str]:
     """Elsewhere than in the queue. IP counts what a queue in OUTPUT drops, too. Of the version of IP that is measured:
     the other has nothing to do here, but IPv6 reports its groups without being asked."""
     start, end = evidence.start, evidence.end
+    if load_is_datagrams(evidence):
+        return
     for device, drops in (end.qdisc_drops or {}).items():
         dropped = drops - (start.qdisc_drops or {}).get(device, drops)
         if dropped:
@@ -148,15 +174,16 @@ def _queue_judge(scenario: Scenario, mode: Mode, evidence: Evidence) -> Iterator
     start, pinged, end = passages
     if not start.owners == pinged.owners == end.owners:
         yield "queue: it was bound anew while measuring"
-    if end.dropped and not mode.may_drop:
+    lossy = mode.may_drop or load_is_datagrams(evidence)
+    if end.dropped and not lossy:
         yield f"queue: the kernel dropped {end.dropped} packets, because the queue was full"
-    if end.user_dropped and not mode.may_drop:
+    if end.user_dropped and not lossy:
         yield f"queue: the kernel dropped {end.user_dropped} packets, because the socket buffer was full"
     for moment, passage in (("after ping", pinged), ("at the end", end)):
         if passage.waiting and not mode.may_drop:
             yield f"queue: {passage.waiting} packets still waited {moment}"
     if evidence.ping and not evidence.ping.lost and not evidence.together:
-        queued, passes = pinged.arrived - start.arrived, evidence.ping.transmitted * scenario.directions
+        queued, passes = pinged.arrived - start.arrived, evidence.ping.transmitted * scenario.network_of(mode).directions
         if abs(queued - passes) > LATE_PACKETS:
             yield f"queue: {queued} packets queued while ping made {passes} passes"
     if evidence.traffic:
@@ -168,11 +195,11 @@ def _segmentation_judge(mode: Mode, evidence: Evidence, pinged: Passage, end: Pa
     queued = end.arrived - pinged.arrived
     ruled = end.rule.packets - pinged.rule.packets
     ruled_bytes = end.rule.bytes - pinged.rule.bytes
-    before, behind = _greatest_frames(evidence)
+    before, behind = greatest_frames(evidence)
     aggregated = ruled_bytes > ruled * evidence.mtu or before > evidence.mtu
     if mode.gso is True and abs(queued - ruled) > LATE_PACKETS:
         yield f"gso: {queued} packets queued of {ruled} that the rule counted: the kernel segmented"
-    if mode.gso is True and not aggregated:
+    if mode.gso is True and mode.aggregates is not False and not aggregated:
         yield f"gso: {ruled_bytes / max(ruled, 1):.0f} bytes a packet at the rule: no aggregates reached it"
     if mode.gso is False and aggregated and queued <= ruled:
         yield f"gso: {queued} packets queued of {ruled} that the rule counted: the kernel did not segment"
@@ -180,32 +207,15 @@ def _segmentation_judge(mode: Mode, evidence: Evidence, pinged: Passage, end: Pa
         yield f"gso: {behind:.0f} bytes a packet on a link behind the queue, over the MTU of {evidence.mtu}"
 
 
-def _greatest_frames(evidence: Evidence) -> tuple[float, float]:
-    """Mean length of IP packets on the link that has the greatest, before the hook and behind it. A link has one
-    direction of the traffic, so that its mean is not diluted by acknowledgements."""
-    way = way_of(evidence)
-    if way is None:
-        return 0, 0
-    before, after = evidence.pinged.links, evidence.end.links
-    return (
-        max((_mean_length(before[name], after[name], "rx") for name in way.links_in), default=0),
-        max((_mean_length(before[name], after[name], "tx") for name in way.links_out), default=0),
-    )
-
-
-def _mean_length(before: Link, after: Link, side: str) -> float:
-    packets, size = after.minus(before, side)
-    return size / packets - ETHERNET_BYTES if packets else 0
-
-
-def _daemon_judge(mode: Mode, evidence: Evidence) -> Iterator[str]:
+def _daemon_judge(scenario: Scenario, mode: Mode, evidence: Evidence) -> Iterator[str]:
     if not evidence.daemon:
         return
     last = evidence.daemon[-1]
     if evidence.processor_status != 0:
         yield f"daemon: exit status {evidence.processor_status}"
+    allowed = ("lost", "lost_ids") if load_is_datagrams(evidence) else ()
     for what in ("lost", "lost_ids", "verdict_errors", "flushed"):
-        if getattr(last, what):
+        if getattr(last, what) and what not in allowed:
             yield f"daemon: {what} is {getattr(last, what)}"
     end = evidence.end.passage
     if end and not 0 <= last.packets - end.ids <= LATE_PACKETS:
@@ -214,14 +224,23 @@ def _daemon_judge(mode: Mode, evidence: Evidence) -> Iterator[str]:
         yield f"gso: the daemon ran {'with' if last.gso else 'without'} it"
     if evidence.traffic:
         yield from _daemon_gso_judge(mode, evidence)
+        yield from _giants_judge(scenario, mode, last)
+
+
+def _giants_judge(scenario: Scenario, mode: Mode, last: Daemon) -> Iterator[str]:
+    """BIG TCP: a packet over 64 KiB must have come."""
+    greatest = last.max_packet_bytes
+    if mode.gso and scenario.network_of(mode).gso_max > NOT_GIANT and greatest is not None and greatest <= NOT_GIANT:
+        yield f"gso: the daemon's greatest packet has {greatest} bytes, not over {NOT_GIANT}"
 
 
 def _daemon_gso_judge(mode: Mode, evidence: Evidence) -> Iterator[str]:
     last, mtu = evidence.daemon[-1], evidence.mtu
     greatest = last.max_packet_bytes
-    if mode.gso is True and not last.gso_packets:
+    wanted = mode.gso is True and mode.aggregates is not False
+    if wanted and not last.gso_packets:
         yield "gso: the daemon saw no aggregate"
-    if mode.gso is True and greatest is not None and greatest <= mtu:
+    if wanted and greatest is not None and greatest <= mtu:
         yield f"gso: the daemon's greatest packet has {greatest} bytes, not over the MTU of {mtu}"
     if mode.gso is False and last.gso_packets:
         yield f"gso: the daemon saw {last.gso_packets} aggregates"
@@ -239,31 +258,6 @@ def _sched_judge(sched: str, evidence: Evidence, inherited: tuple[str, int] | No
     if evidence.daemon and (evidence.daemon[-1].policy, evidence.daemon[-1].priority) != expected:
         last = evidence.daemon[-1]
         yield f"sched: the daemon says {last.policy} {last.priority}, not {sched}"
-
-
-def _offloads_judge(mode: Mode, evidence: Evidence) -> Iterator[str]:
-    for device, features in (evidence.end_offloads or {}).items():
-        before = (evidence.offloads or {}).get(device, features)
-        for name, on in features.items():
-            if on != before.get(name, on):
-                yield f"offloads: {name} of {device} was turned {'on' if on else 'off'} while measuring"
-    for device, features in (evidence.offloads or {}).items():
-        for name, wanted in (("tso", evidence.tso), ("gro", evidence.gro)):
-            if wanted is not None and features.get(name) is not wanted:
-                yield f"offloads: {name} of {device} is not {'on' if wanted else 'off'}, as was asked for"
-    yield from _sender_judge(mode, evidence)
-
-
-def _sender_judge(mode: Mode, evidence: Evidence) -> Iterator[str]:
-    """Who gets aggregates from nowhere: in OUTPUT TCP hands them over, elsewhere only TSO or GRO lets them come."""
-    traffic = evidence.traffic
-    if mode.gso is not True or traffic is None or evidence.offloads is None or evidence.hook == "output":
-        return
-    sender = "server eth0" if traffic.reverse else "client eth0"
-    if not any(features.get("gro") for features in evidence.offloads.values()) and not (
-        evidence.offloads.get(sender, {}).get("tso")
-    ):
-        yield f"gso: {sender}, which sends, has no TSO, and there is no GRO either"
 
 
 def _host_judge(evidence: Evidence) -> Iterator[str]:

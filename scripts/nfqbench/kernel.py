@@ -268,3 +268,12 @@ def number_parse(text: str, source: str) -> int:
     if not text.strip().isdecimal():
         raise Refused(f"{source}: not a number: \"{text.strip()}\"")
     return int(text)
+
+
+def udp_parse(text: str, source: str) -> dict[str, int]:
+    """By version of IP: datagrams that came and that no program got, of /proc/net/snmp and snmp6."""
+    counters = _counters_parse(text, source)
+    return {
+        "4": number_parse(counters["Udp:InErrors"], f"{source}: Udp: InErrors"),
+        "6": number_parse(counters["Udp6InErrors"], f"{source}: Udp6InErrors"),
+    }

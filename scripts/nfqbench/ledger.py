@@ -21,6 +21,9 @@ What must be equal (seen on Linux 6.18, both versions of IP, router and pair, TC
     ip_out = veth_out    if the links have TSO, or without NFQA_CFG_F_GSO; aggregates are segmented here otherwise
     veth_out = delivered if GRO is off
 
+IP does not see what a bridge forwards: veth_in = rule there, if GRO is off, and given = veth_out if links have TSO. The
+packets of a tunnel are IP's, too, when they have been encrypted: those of the link that carries them are left out.
+
 A station that a row, a topology or an older kernel does not have is None.
 """
 
@@ -62,22 +65,31 @@ class Way:
     links_in: tuple[str, ...]
     links_out: tuple[str, ...]
     ends: tuple[str, ...]
+    outer: str = ""  # a link that carries a tunnel's packets, which IP counts once more
+    routed: bool = True  # by IP, which counts what it forwards
 
 
 ROUTER_LINKS = ("router to-client", "router to-server")
+TUNNEL_LINKS = ("router to-client", "router wg0")
+ENDS = ("client", "server")
 WAYS = {
-    "forward": Way("router", ROUTER_LINKS, ROUTER_LINKS, ("client", "server")),
+    "forward": Way("router", ROUTER_LINKS, ROUTER_LINKS, ENDS),
     "output": Way("client", (), ("client eth0",), ("server",)),
     "input": Way("client", ("client eth0",), (), ()),
+}
+OTHER_WAYS = {
+    "tunnel": Way("router", TUNNEL_LINKS, TUNNEL_LINKS, (), outer="router to-server"),
+    "bridge": Way("router", ROUTER_LINKS, ROUTER_LINKS, ENDS, routed=False),
+    "lo": Way("client", (), (), ("client",)),
 }
 
 
 def way_of(evidence: Evidence) -> Way | None:
     """None in older runs."""
-    way = WAYS.get(evidence.hook)
+    way = OTHER_WAYS.get("tunnel" if evidence.tunnel else evidence.topology or "") or WAYS.get(evidence.hook)
     if way is None:
         return None
-    links, roles = {*way.links_in, *way.links_out}, {way.role, *way.ends}
+    links, roles = {*way.links_in, *way.links_out, *filter(None, [way.outer])}, {way.role, *way.ends}
     for snapshot in (evidence.start, evidence.pinged, evidence.end):
         if not links <= snapshot.links.keys() or not (snapshot.ip is None or roles <= snapshot.ip.keys()):
             raise Refused(f"hook {evidence.hook}: not the links and namespaces that it stands between")
@@ -127,8 +139,10 @@ def _stations_count(
     if way.links_out:
         counts["veth_out"], counts["veth_out_bytes"] = _links_count(before, after, way.links_out, "tx")
     if before.ip and after.ip:
-        old, new = _ip_around(way, before.ip[way.role]), _ip_around(way, after.ip[way.role])
-        counts["ip_in"], counts["ip_out"] = (_difference(*pair) for pair in zip(old, new))
+        if way.routed:
+            old, new = _ip_around(way, before.ip[way.role]), _ip_around(way, after.ip[way.role])
+            outer = _outer_count(way, before, after)
+            counts["ip_in"], counts["ip_out"] = (_difference(*pair) for pair in zip(old, new, outer))
         if way.ends:
             counts["delivered"] = sum(after.ip[end].delivered - before.ip[end].delivered for end in way.ends)
     if before.passage and after.passage:
@@ -151,8 +165,16 @@ def _ip_around(way: Way, ip: Ip) -> tuple[int | None, int | None]:
     return (None, None) if ip.transmitted is None else (ip.sent, ip.transmitted)
 
 
-def _difference(before: int | None, after: int | None) -> int | None:
-    return None if before is None or after is None else after - before
+def _outer_count(way: Way, before: Snapshot, after: Snapshot) -> tuple[int, int]:
+    """Encrypted packets that came in, and that went out."""
+    if not way.outer:
+        return 0, 0
+    received, sent = (after.links[way.outer].minus(before.links[way.outer], side)[0] for side in ("rx", "tx"))
+    return received, sent
+
+
+def _difference(before: int | None, after: int | None, outer: int) -> int | None:
+    return None if before is None or after is None else after - before - outer
 
 
 def _passage_count(before: Passage, after: Passage) -> dict[str, int | None]:
@@ -194,11 +216,13 @@ def _relations(mode: Mode, evidence: Evidence, loaded: bool, exact: bool) -> Ite
     kernel segments before the queue is a claim of the row, and judged as such. Not `exact`: IP does not tell what left
     the hook, and the links behind it must do."""
     merged = loaded and evidence.gro is not False
-    segmented_late = loaded and mode.gso is not False and evidence.tso is not True
-    yield "veth_in", "ip_in", False, merged
-    last, foreign = "ip_in", mode.queue and not evidence.daemon
+    segmented_late = loaded and mode.gso is not False and (evidence.tso is not True or bool(evidence.tunnel))
+    lossy = loaded and load_is_datagrams(evidence)
+    routed = evidence.topology != "bridge"
+    yield "veth_in", "ip_in", False, merged or lossy
+    last, foreign = "ip_in" if routed else "veth_in", mode.queue and not evidence.daemon
     if mode.queue:
-        yield "ip_in", "rule", False, False
+        yield last, "rule", False, not routed and (merged or lossy)
         yield "rule", "queue", loaded, False
         yield "given", "daemon", False, False
         last = "verdicts" if evidence.daemon else "given"
@@ -206,5 +230,20 @@ def _relations(mode: Mode, evidence: Evidence, loaded: bool, exact: bool) -> Ite
         yield last, "ip_out", foreign, False
         yield "ip_out", "veth_out", segmented_late, False
     else:
-        yield last, "veth_out", foreign or segmented_late, False
-    yield "veth_out", "delivered", False, merged
+        yield last, "veth_out", foreign or segmented_late, not routed and merged and not mode.queue
+    yield "veth_out", "delivered", False, merged or lossy
+
+
+def load_is_datagrams(evidence: Evidence) -> bool:
+    """At a rate of their own: some may be lost, which is what is measured."""
+    return evidence.traffic is not None and evidence.traffic.asked_pps is not None
+
+
+def losses_count(evidence: Evidence) -> int:
+    """Packets that anything between the ends has counted as dropped, since ping began."""
+    start, end = evidence.start, evidence.end
+    lost = end.passage.lost - start.passage.lost if start.passage and end.passage else 0
+    lost += sum(end.links[name].faults - start.links[name].faults for name in start.links)
+    lost += sum(drops - (start.qdisc_drops or {}).get(device, 0) for device, drops in (end.qdisc_drops or {}).items())
+    lost += (end.softnet_drops or 0) - (start.softnet_drops or 0)
+    return lost + sum(errors - (start.udp_errors or {}).get(role, 0) for role, errors in (end.udp_errors or {}).items())

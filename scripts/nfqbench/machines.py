@@ -4,11 +4,10 @@ of it. Only ratios to a machine's own baseline travel; the figures stand beside 
 
 from collections.abc import Mapping, Sequence
 
-from .grid import Grid, grid_lines
+from .grid import UNKNOWN, Grid, figure_format, grid_lines
 from .stats import Ratio
 from .store import Run
 from .summary import Reference, Row
-from .table import UNKNOWN, figure_format
 
 EXPLANATION = "Ratio: to the machine's own baseline in the same block, with its 95 % interval; only this travels."
 HEADINGS = ["", "RTT us", "ratio", "95 %", "Gbit/s", "ratio", "95 %", "cells"]

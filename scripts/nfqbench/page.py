@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
-from .grid import Grid, grid_join
+from .grid import UNKNOWN, Grid, figure_format, grid_join
 from .header import header_lines
 from .ledger import NAMES, PHASES, Ledger
 from .scenario import Scenario
@@ -14,7 +14,7 @@ from .stats import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER, Ratio
 from .store import Run
 from .summary import DIFFERENT, Comparison, Summary
 from .table import (
-    UNKNOWN, controls_sentences, figure_format, further_grids, main_grid, notes_lines, pairs_told,
+    controls_sentences, further_grids, main_grid, notes_lines, pairs_told,
 )  # fmt: skip
 
 STYLE = """
@@ -255,7 +255,7 @@ def _command(run: Run) -> list[str]:
     options = {
         "blocks": str(meta["blocks"].count()),
         "seed": str(meta["seed"].integer()),
-        "topology": scenario.topology,
+        **_topology_option(scenario),
         "ping": pings,
         "iperf": str(scenario.iperf_seconds),
         **_whole_options(scenario),
@@ -263,6 +263,11 @@ def _command(run: Run) -> list[str]:
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
     controls = [] if any(mode.role for mode in scenario.modes) else ["--no-controls"]
     return ["nfq-bench", "run", scenario.name, *words, *controls]
+
+
+def _topology_option(scenario: Scenario) -> dict[str, str]:
+    """It would hold for all rows."""
+    return {} if any(mode.topology for mode in scenario.modes) else {"topology": scenario.topology}
 
 
 def _whole_options(scenario: Scenario) -> dict[str, str]:

@@ -17,7 +17,7 @@ from .scenario import Mode
 from .stats import percentile
 from .store import Run
 from .summary import Row
-from .table import figure_format
+from .grid import figure_format
 
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 DASHES = ("solid", "(14,5)")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .plan import PlannedCell
 from .record import Cell
-from .table import figure_format
+from .grid import figure_format
 
 # Namespaces, daemon, warm-up, snapshots: a first guess, replaced by what the cells really take.
 OVERHEAD_S = 2.0

@@ -59,6 +59,9 @@ class Cell:
     lost_packets: int = 0
     queues: tuple[QueueShare, ...] = ()
     latency_us: Latency | None = None
+    sent_pps: float | None = None  # datagrams a second, of a load of them; None for any other
+    received_pps: float | None = None
+    udp_lost: int | None = None
 
     @property
     def valid(self) -> bool:
@@ -226,6 +229,7 @@ def cell_parse(node: Node) -> Cell:
         lost_packets=sum(queue[key].count() for key in ("dropped", "user_dropped")) if queue else 0,
         queues=tuple(QueueShare(share["queue"].count(), share["packets"].count()) for share in shares or ()),
         latency_us=_latency_parse(latency) if latency else None,
+        **_datagrams_parse(traffic),
     )  # fmt: skip
 
 
@@ -243,6 +247,15 @@ def _intervals_parse(traffic: Node | None) -> tuple[TrafficInterval, ...]:
     node = traffic.get("intervals") if traffic else None
     intervals: tuple[TrafficInterval, ...] = value_read(node, tuple[TrafficInterval, ...]) if node else ()
     return intervals
+
+
+def _datagrams_parse(traffic: Node | None) -> dict[str, Any]:
+    if not traffic or not traffic.get("asked_pps"):
+        return {}
+    sent, lost, seconds = traffic["packets"].count(), traffic["lost_packets"].count(), traffic["seconds"].number()
+    if seconds <= 0 or lost > sent:
+        raise traffic.refuse("are no datagrams that were sent")
+    return {"sent_pps": sent / seconds, "received_pps": (sent - lost) / seconds, "udp_lost": lost}
 
 
 def _calls_parse(daemon: Node) -> float | None:

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from . import paths
 from .compare import compare_render
-from .document import document_parse, file_parse
 from .errors import INVALID_RESULTS, Failure, Refused, UsageError
 from .flent import flent_render
 from .machines import machine_line, machines_render
 from .page import page_render
 from .plot import plots_render
+from .references import reference_find, references_load
 from .render import directory_render
-from .scenario import scenario_find, scenario_names
+from .scenarios import scenario_find, scenario_names
 from .store import Run, jsonl_render, run_load
-from .summary import Reference, reference_parse
+from .summary import Reference
 from .table import csv_render, markdown_render, text_render
 from .verify import Verified, run_verify
 
@@ -31,7 +31,7 @@ FORMATS = ("text", "md", "csv", "json", "html", "svg", "flent", "machines")
 def report_show(options: argparse.Namespace, _: Sequence[str]) -> int:
     if options.write:
         return _report_write(options.runs)
-    reference = _reference_find(options.ref) if options.ref else None
+    reference = reference_find(options.ref) if options.ref else None
     runs = _runs_load(options.runs)
     if options.format == "flent":
         return _flent_write(runs)
@@ -131,25 +131,6 @@ def _verified_format(verified: Verified) -> str:
         text = f"{verified.judged} of {verified.cells} cells judged again: everything"
     count = len(verified.faults)
     return f"{text} follows from runs.jsonl" if not count else f"{count} fault{'s' if count > 1 else ''}"
-
-
-def _reference_find(name: str) -> Reference:
-    path = paths.REFERENCES / f"{name}.json"
-    if Path(name).is_dir():
-        path = Path(name) / "summary.json"
-    elif not path.exists():
-        raise UsageError(f"no reference \"{name}\"; there are: {', '.join(references_load())}; or a run directory")
-    try:
-        return reference_parse(file_parse(path.parent, path.name, document_parse), name)
-    except Refused as error:
-        raise Failure(str(error)) from None
-
-
-def references_load() -> dict[str, Reference]:
-    return {
-        path.stem: reference_parse(file_parse(path.parent, path.name, document_parse), path.stem)
-        for path in sorted(paths.REFERENCES.glob("*.json"))
-    }
 
 
 def _run_describe(directory: Path) -> str:

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import SCHEMA
+from .check import scenario_check
 from .document import Node, document_parse, documents_parse, file_parse, value_read
 from .errors import Failure, Refused, UsageError
 from .record import Cell, Json, cell_parse
-from .scenario import AGAIN, CONTROL, Scenario, scenario_check
+from .scenario import AGAIN, CONTROL, Scenario
 from .summary import Summary, summary_make
 
 

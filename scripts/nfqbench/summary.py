@@ -178,7 +178,7 @@ def _row_make(scenario: Scenario, mode: Mode, total: int, valid_of: Mapping[str,
     rtt, base_rtt = _rtt_row(valid), _rtt_row(base)
     rtts, rates = (paired_ratio(_pairs(valid, base, figure)) for figure in (_rtt_of, _gbps_of))
     compared = mode.name != baseline and not mode.role
-    adds_us = (rtt.mean - base_rtt.mean) / scenario.directions if rtt and base_rtt else None
+    adds_us = (rtt.mean - base_rtt.mean) / scenario.network_of(mode).directions if rtt and base_rtt else None
     return Row(
         mode=mode.name,
         label=mode.label,
@@ -299,14 +299,15 @@ def _baseline_noise(cells: Sequence[Cell]) -> Noise:
 
 
 def _control_make(scenario: Scenario, valid: Mapping[str, Sequence[Cell]]) -> Control | None:
-    mode = next((mode.name for mode in scenario.modes if mode.role == CONTROL), None)
-    if mode is None:
+    held = next((mode for mode in scenario.modes if mode.role == CONTROL), None)
+    if held is None:
         return None
+    mode, expected_us = held.name, scenario.network_of(held).directions * CONTROL_DELAY_US
     other = mode.removesuffix(f"-{CONTROL}")
     pairs = _pairs(valid[mode], valid[other], _rtt_median_of)
     blocks_us = tuple(value - twin for value, twin in pairs)
     shown_us = statistics.median(blocks_us) if blocks_us else None
-    return Control(mode, other, len(pairs), scenario.directions * CONTROL_DELAY_US, shown_us, blocks_us)
+    return Control(mode, other, len(pairs), expected_us, shown_us, blocks_us)
 
 
 def _pairs(cells: Iterable[Cell], base: Iterable[Cell], figure: Figure) -> list[Pair]:

@@ -7,21 +7,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from .daemon import Percentiles
-from .grid import WIDTH, Grid, grid_join, grid_lines, grid_markdown, grids_fit, text_wrap
+from .grid import UNKNOWN, WIDTH, Grid, figure_format, grid_join, grid_lines, grid_markdown, grids_fit, text_wrap
 from .header import header_lines
+from .references import published_sentences
 from .stats import Interval, Ratio
 from .store import Run
 from .summary import DIFFERENT, FEW_BLOCKS, Comparison, QueueRow, Reference, Row, RttRow, Summary
-
-UNKNOWN = "-"
-
-
-def figure_format(value: float | None) -> str:
-    """Three digits: more are not known."""
-    if value is None:
-        return UNKNOWN
-    size = abs(value)
-    return f"{value:.{0 if size >= 99.95 else 1 if size >= 9.995 else 2 if size >= 0.9995 else 3}f}"
 
 
 def text_render(run: Run, reference: Reference | None = None) -> str:
@@ -221,7 +212,7 @@ def notes_lines(run: Run, reference: Reference | None) -> list[str]:
     labels = summary.labels
     legend = f"95 %: of the mean over blocks; ratio: to \"{labels[summary.baseline]}\" of the same block"
     legend += _others_format(summary) + (f"; [%]: of {reference.label}." if reference else ".")
-    notes = [legend, *_losses_notes(summary), *controls_sentences(summary)]
+    notes = [legend, *_losses_notes(summary), *controls_sentences(summary), *published_sentences(run.scenario)]
     few = min((row.valid_cells for row in summary.rows if row.valid_cells), default=0)
     if 0 < few < FEW_BLOCKS:
         notes.append(f"Few blocks ({few}): the intervals are themselves uncertain.")

@@ -26,7 +26,8 @@ from nfqbench.judge import judge  # noqa: E402
 from nfqbench.plan import PlannedCell, plan_make  # noqa: E402
 from nfqbench.record import Json, record_make  # noqa: E402
 from nfqbench.render import files_render  # noqa: E402
-from nfqbench.scenario import Scenario, scenario_load  # noqa: E402
+from nfqbench.scenario import Scenario  # noqa: E402
+from nfqbench.scenarios import scenario_load  # noqa: E402
 from nfqbench.store import files_replace, json_render, jsonl_render, run_make  # noqa: E402
 
 

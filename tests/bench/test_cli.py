@@ -78,7 +78,7 @@ class Usage(FolderTest):
             self.status(2, "run", "--iperf-args", value, "--name", "a/b", says="letters, digits")
 
     def test_a_scenario_that_is_not_there(self) -> None:
-        self.status(2, "run", "gro", says='no scenario "gro"; there are: .*gso')
+        self.status(2, "run", "gos", says='no scenario "gos"; there are: .*gso')
         self.status(2, "run", "./gro.toml", says="gro.toml: cannot be read: No such file")
 
     def test_report_of_what_is_not_there(self) -> None:

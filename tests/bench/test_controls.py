@@ -6,7 +6,10 @@ from dataclasses import replace
 
 from helper import ROOT, scenario_recorded
 from nfqbench.controls import controls_add
-from nfqbench.scenario import LABEL_LENGTH, Mode, processor_replace, scenario_check, scenario_load
+from nfqbench.check import scenario_check
+from nfqbench.processors import processors_replace
+from nfqbench.scenario import LABEL_LENGTH, Mode
+from nfqbench.scenarios import scenario_load
 
 
 class Controls(unittest.TestCase):
@@ -33,7 +36,7 @@ class Controls(unittest.TestCase):
         self.assertEqual(self.added(none, good, busy, several, foreign, held)[1].name, "nfq-control")
 
     def test_where_nothing_can_be_held_there_is_the_noise_floor_alone(self) -> None:
-        foreign = processor_replace(scenario_recorded(), "x {queue}").modes
+        foreign = processors_replace(scenario_recorded(), ["x {queue}"]).modes
         for roles in (self.added(*foreign), self.added(ping=0), self.added(together=True)):
             self.assertEqual([mode.role for mode in roles], ["again"])
 

@@ -12,7 +12,8 @@ from nfqbench.errors import Refused
 from nfqbench.evidence import evidence_read
 from nfqbench.judge import THROTTLES, judge, sched_expected
 from nfqbench.ledger import NAMES, ledger_make
-from nfqbench.scenario import CONTROL, Scenario, processor_replace
+from nfqbench.processors import processors_replace
+from nfqbench.scenario import CONTROL, Scenario
 
 SNAPSHOTS = ("start", "ping", "end")
 
@@ -101,7 +102,7 @@ class Valid(JudgeTest):
                 self.assertEqual(reasons(self.cell_copy(mode)), ())
 
     def test_another_program_is_judged_by_the_kernel_alone(self) -> None:
-        scenario = processor_replace(scenario_recorded(), "other {queue}")
+        scenario = processors_replace(scenario_recorded(), ["other {queue}"])
         cell = self.cell_copy("nfq-gso")
         (cell / "processor.json").unlink()
         text_change(cell / "cell.conf", "processor=nfq-noop", "processor=other {queue}")
@@ -281,7 +282,7 @@ class MayDrop(JudgeTest):
     """A program in the place of nfq-noop that is known to lose packets."""
 
     def foreign(self) -> tuple[Path, Scenario]:
-        scenario = processor_replace(scenario_recorded(), "other {queue}")
+        scenario = processors_replace(scenario_recorded(), ["other {queue}"])
         modes = tuple(replace(mode, may_drop=mode.queue) for mode in scenario.modes)
         cell = self.cell_copy("nfq-gso")
         text_change(cell / "cell.conf", "processor=nfq-noop", "processor=other {queue}")
@@ -348,7 +349,10 @@ class Family(JudgeTest):
         cell = self.cell_copy("nfq-gso")
         text_change(cell / "cell.conf", "family=4", "family=6")
         age(cell)
-        self.invalid(cell, "gso: .* segmented", "ledger: ping: 0 packets at the rule, 40 at the queue", "ledger: ip")
+        six = replace(scenario_recorded(), family=6)
+        patterns = "gso: .* segmented", "ledger: ping: 0 packets at the rule, 40 at the queue", "ledger: ip"
+        self.invalid(cell, "network: family is 6, not 4", *patterns)
+        self.invalid(cell, *patterns, scenario=six)
         for snapshot in SNAPSHOTS:
             status = (cell / snapshot / "netns.status").read_text(encoding="ascii")
             for what in ("packets", "bytes"):
@@ -356,7 +360,7 @@ class Family(JudgeTest):
                 assert match
                 status_change(cell, snapshot, f"rule6_{what}", match[1])
                 status_change(cell, snapshot, f"rule4_{what}", "0")
-        self.assertEqual(reasons(cell), ())
+        self.assertEqual(reasons(cell, six), ())
 
 
 class Daemon(JudgeTest):
@@ -434,7 +438,7 @@ class Gso(JudgeTest):
         for name, claim, pattern in (("nfq-gso", False, "did not segment"), ("nfq", True, "the kernel segmented")):
             cell = self.cell_copy(name)
             text_change(cell / "cell.conf", "processor=nfq-noop", "processor=other {queue}")
-            scenario = processor_replace(scenario_recorded(), "other {queue}")
+            scenario = processors_replace(scenario_recorded(), ["other {queue}"])
             modes = tuple(replace(mode, gso=claim if mode.queue else None) for mode in scenario.modes)
             found = reasons(cell, replace(scenario, modes=modes), "processor")
             self.assertRegex(found[0], pattern)

@@ -231,8 +231,8 @@ class Asked(StandIn):
 
     def test_what_is_usual(self) -> None:
         asked = self.asked("gso", "gso")
-        self.assertEqual((asked["--family"], asked["--queues"], asked["--sched"]), ("4", "1", "rr:99"))
-        for option in ("--gso-max", "--rps", "--fanout"):
+        self.assertEqual((asked["--topology"], asked["--queues"], asked["--sched"]), ("router", "1", "rr:99"))
+        for option in ("--family", "--gso-max", "--rps", "--fanout", "--conntrack", "--udp"):
             self.assertNotIn(option, asked)
 
     def test_what_a_row_says(self) -> None:
@@ -247,9 +247,15 @@ class Asked(StandIn):
         self.assertEqual((asked["--sched"], asked["--pin"], asked["--iperf-args"]), ("rr:7", "daemon=0", "-R"))
 
     def test_another_family_and_greater_aggregates(self) -> None:
-        asked = self.asked("bigtcp6", "meta")
-        self.assertEqual((asked["--family"], asked["--gso-max"]), ("6", "196608"))
-        self.assertNotIn("--queues", self.asked("bigtcp6", "none"))
+        keys = 'family = 6\ngso_max = 196608\ntopology = "pair"\nhook = "input"\nmtu = 9000\ngro = "on"\nconntrack = "on"\n'
+        asked = self.asked(self.written(keys), "gso")
+        expected = {"--family": "6", "--gso-max": "196608", "--topology": "pair", "--hook": "input", "--mtu": "9000"}
+        self.assertEqual(asked, asked | expected | {"--gro": "on", "--conntrack": "on"})
+        self.assertNotIn("--queues", self.asked(self.written(keys), "none"))
+
+    def test_datagrams(self) -> None:
+        asked = self.asked(self.written("udp_pps = 7\n\n[udp]\npps = 5\nbytes = 64\nsegments = 16\n"), "gso")
+        self.assertEqual(asked, asked | {"--udp": "7", "--udp-bytes": "64", "--udp-segments": "16"})
 
 
 class Prepared(StandIn):

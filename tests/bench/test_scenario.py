@@ -4,8 +4,13 @@
 import re
 
 from helper import ROOT, FolderTest
+from nfqbench.check import scenario_check
 from nfqbench.errors import UsageError
-from nfqbench.scenario import Mode, Scenario, everywhere_replace, ping_option, processor_replace, scenario_load
+from nfqbench.network import Network
+from nfqbench.processors import processors_replace
+from nfqbench.references import published_sentences
+from nfqbench.scenario import Factor, Mode, Scenario, everywhere_replace, ping_option, rows_choose
+from nfqbench.scenarios import scenario_load
 
 GSO = ROOT / "scripts" / "scenarios" / "gso.toml"
 PEER = GSO.with_name("peer.toml")
@@ -17,7 +22,8 @@ class Shipped(FolderTest):
         self.assertEqual((scenario.topology, scenario.sched, scenario.cc), ("router", "rr:99", "cubic"))
         self.assertEqual([mode.label for mode in scenario.modes], ["no nfq", "nfq without GSO", "nfq with GSO"])
         self.assertEqual([mode.gso for mode in scenario.modes], [None, False, True])
-        self.assertEqual(scenario.directions, 2)
+        self.assertEqual(scenario.network_of(scenario.mode("nfq")), Network("router"))
+        self.assertEqual(Network("router").directions, 2)
 
     def test_every_file_is_read_and_bears_its_own_name(self) -> None:
         for path in GSO.parent.glob("*.toml"):
@@ -87,7 +93,7 @@ class Changed(FolderTest):
         self.refused('name = "nfq"', 'name = "../nfq"', "use a-z")
         self.refused("queue = false", "queue = false\ngso = true", "gso means nothing without queue")
         self.refused('label = "no nfq"', f'label = "{"x" * 25}"', "a label has 1 to 24")
-        self.refused("interval_ms = 10", "interval_ms = 1", "at least 2 ms")
+        self.refused("interval_ms = 10", "interval_ms = 0", "at least 1 ms")
         self.refused("count = 200", "count = 65536", "at most 65535")
         self.refused('cc = "cubic"', 'cc = "cubic; reboot"', "not the name")
 
@@ -113,6 +119,66 @@ class Changed(FolderTest):
         for key in ('noop = "-v"', 'processor = "x {queue}"', "may_drop = true", "queues = 2", 'fanout = "cpu"',
                     'sched = "other"'):  # fmt: skip
             self.refused("queue = false", f"queue = false\n{key}", f"{key.split()[0]} means nothing without queue")
+
+    def test_the_network_of_a_row_goes_over_that_of_the_scenario(self) -> None:
+        keys = 'topology = "pair"\nhook = "input"\nfamily = 6\nmtu = 9000\ntso = "off"\ngro = "on"\ngso_max = 70000'
+        scenario = self.load("gso = true", f'gso = true\n{keys}\nconntrack = "on"')
+        network = Network("pair", "input", 6, 9000, "off", "on", 70000, "on")
+        self.assertEqual(scenario.network_of(scenario.mode("nfq-gso")), network)
+        self.assertEqual((network.directions, network.hook_used), (1, "input"))
+        self.assertEqual(network.options(), {
+            "topology": "pair", "hook": "input", "family": "6", "mtu": "9000", "tso": "off", "gro": "on",
+            "gso-max": "70000", "conntrack": "on",
+        })  # fmt: skip
+        self.assertEqual(scenario.network_of(scenario.mode("nfq")), Network("router"))
+
+    def test_networks_that_cannot_be(self) -> None:
+        for key, why in (
+            ('topology = "ring"', 'topology "ring": router or pair or bridge or lo'),
+            ('hook = "input"', 'hook "input": forward in topology router'), ("mtu = 1000", "mtu 1000: 1280 to 65535"),
+            ('tso = "yes"', 'tso "yes": on or off'), ('conntrack = "no"', 'conntrack "no": off or on or nat'),
+            ('topology = "pair"\nconntrack = "nat"', "conntrack nat: in topology pair nobody routes"),
+            ('topology = "lo"\ntunnel = "wireguard"', "tunnel: there is none in topology lo"),
+            ('tunnel = "gre"', 'tunnel "gre": wireguard'),
+        ):  # fmt: skip
+            self.refused("gso = true", f"gso = true\n{key}", why)
+
+    def test_datagrams(self) -> None:
+        section = "[udp]\npps = 1000\nbytes = 64\nsegments = 16"
+        scenario = self.load("[ping]", f"{section}\n\n[ping]")
+        self.assertEqual((scenario.udp_bytes, scenario.udp_segments), (64, 16))
+        self.assertEqual({scenario.udp_pps_of(mode) for mode in scenario.modes}, {1000})
+        for old, new, why in (("= 16", "= 65", "udp segments 65: 1 to 64"), ("= 64", "= 8", "udp bytes 8: 32 to"),
+                              ("= 1000", "= 0", "udp pps 0: at least 1")):  # fmt: skip
+            self.refused("[ping]", f"{section.replace(old, new)}\n\n[ping]", why)
+        self.refused("gso = true", "gso = true\nudp_pps = 5", r"udp_pps means nothing without \[udp\]")
+
+    def test_factors_make_a_row_of_each_combination(self) -> None:
+        factors = """
+[[factor]]
+name = "GSO"
+low = { label = "cut", gso = false, noop = "--no-gso" }
+high = { label = "whole", gso = true }
+
+[[factor]]
+name = "wait"
+low = { label = "sleep" }
+high = { label = "spin", noop = "--spin 9", sched = "other" }
+"""
+        scenario = self.load("gso = true\n", f"gso = true\n{factors}")
+        made = [mode for mode in scenario.modes if mode.levels]
+        self.assertEqual(scenario.factors, (Factor("GSO", ("cut", "whole")), Factor("wait", ("sleep", "spin"))))
+        self.assertEqual([(mode.label, mode.levels, mode.gso, mode.noop, mode.sched) for mode in made], [
+            ("cut sleep", (0, 0), False, "--no-gso", None), ("cut spin", (0, 1), False, "--no-gso --spin 9", "other"),
+            ("whole sleep", (1, 0), True, "", None), ("whole spin", (1, 1), True, "--spin 9", "other"),
+        ])  # fmt: skip
+
+    def test_published_ratios(self) -> None:
+        scenario = self.load('cc = "cubic"', 'cc = "cubic"\npublished = [["2017-ag71xx-gro", "gro-on", "gro-off"]]')
+        self.assertEqual(list(published_sentences(scenario)), [
+            'Published: AR9344 560 MHz, ag71xx (2017): "gro-on" / "gro-off" 1.33 (0.272 / 0.204 Gbit/s).'
+        ])  # fmt: skip
+        self.refused('cc = "cubic"', 'cc = "cubic"\npublished = [["x", "y"]]', "a reference and two of its rows")
 
     def test_values_of_new_keys(self) -> None:
         for key, why in (
@@ -154,22 +220,54 @@ class Options(FolderTest):
                 ping_option(text)
 
     def test_another_program_takes_the_place_of_all_rows_with_a_queue(self) -> None:
-        scenario = processor_replace(scenario_load(GSO), "/opt/x/nfqws --qnum={queue}")
+        scenario = processors_replace(scenario_load(GSO), ["/opt/x/nfqws --qnum={queue}"])
         self.assertEqual([(mode.name, mode.label, mode.gso) for mode in scenario.modes],
                          [("none", "no nfq", None), ("processor", "nfqws", None)])  # fmt: skip
 
     def test_another_program_replaces_the_rows_with_programs_of_their_own_too(self) -> None:
-        scenario = processor_replace(scenario_load(PEER), "x {queue}")
-        self.assertEqual([mode.name for mode in scenario.modes], ["none", "processor"])
+        scenario = processors_replace(scenario_load(PEER), ["x {queue}"])
+        self.assertEqual([mode.name for mode in scenario.modes], ["none", "noop-spin-processor", "noop-client-processor"])
         self.assertEqual((scenario.prepare, scenario.compare), ((), ()))
-        self.assertEqual(scenario.mode("processor").processor, "x {queue}")
-        self.assertTrue(processor_replace(scenario_load(PEER), "{work}/nf-queue {queue}").prepare)
+        row = scenario.mode("noop-client-processor")
+        self.assertEqual((row.processor, row.may_drop, row.pin), ("x {queue}", False, "client=0,server=1,daemon=0"))
+        self.assertTrue(processors_replace(scenario_load(PEER), ["{work}/nf-queue {queue}"]).prepare)
 
     def test_what_holds_everywhere_goes_over_what_a_row_says(self) -> None:
         for name, key, value in (("sched", "sched", "fifo:1"), ("placement", "pin", "daemon=1")):
             scenario = everywhere_replace(scenario_load(GSO.with_name(f"{name}.toml")), {key: value})
             self.assertEqual({(getattr(scenario, key), getattr(mode, key)) for mode in scenario.modes}, {(value, None)})
 
+    def test_another_program_stands_in_each_place_once(self) -> None:
+        scenario = processors_replace(scenario_load(GSO.with_name("hooks.toml")), ["./mine {queue}"])
+        rows = [(mode.label, mode.topology, mode.hook, mode.gso) for mode in scenario.modes if mode.queue]
+        self.assertEqual(rows, [("OUTPUT", None, "output", None), ("INPUT", None, "input", None),
+                                ("FORWARD", "router", None, None), ("bridge", "bridge", None, None)])  # fmt: skip
+
+    def test_two_programs_are_compared_in_one_run(self) -> None:
+        scenario = processors_replace(scenario_load(GSO), ["nfq-noop", "./mine {queue}"])
+        rows = [(mode.name, mode.label, mode.processor, mode.gso) for mode in scenario.modes if mode.queue]
+        self.assertEqual(rows, [("processor1", "nfq-noop", "", True), ("processor2", "mine", "./mine {queue}", None)])
+        self.assertEqual(scenario.compare, (("processor2", "processor1"),))
+        several = processors_replace(scenario_load(GSO.with_name("mtu.toml")), ["a {queue}", "b {queue}"])
+        labels = [mode.label for mode in several.modes if mode.queue]
+        self.assertEqual(labels, ["a: MTU 1500", "b: MTU 1500", "a: MTU 9000", "b: MTU 9000", "a: lo 65535", "b: lo 65535"])
+        self.assertEqual(len(several.compare), 3)
+        with self.assertRaisesRegex(UsageError, "the same program twice"):
+            processors_replace(scenario_load(GSO), ["a {queue}", "a {queue}"])
+
+    def test_another_program_can_stand_in_every_scenario(self) -> None:
+        for path in sorted(GSO.parent.glob("*.toml")):
+            scenario = processors_replace(scenario_load(path), ["nfq-noop", "./mine {queue}"])
+            scenario_check(scenario, path.name)
+            self.assertGreater(sum(mode.processor == "./mine {queue}" for mode in scenario.modes), 0, path)
+
+    def test_some_rows_come_with_their_baselines(self) -> None:
+        scenario = rows_choose(scenario_load(GSO.with_name("mtu.toml")), ["gso-9000"])
+        self.assertEqual([mode.name for mode in scenario.modes], ["none-1500", "none-9000", "gso-9000"])
+        self.assertEqual(scenario.compare, ())
+        with self.assertRaisesRegex(UsageError, "--rows x: there is no such row in gso; there are: none, nfq, nfq-gso"):
+            rows_choose(scenario_load(GSO), ["x"])
+
     def test_another_program_must_be_told_its_queue(self) -> None:
         with self.assertRaisesRegex(UsageError, r"has no \{queue\}"):
-            processor_replace(scenario_load(GSO), "nfqws --qnum=0")
+            processors_replace(scenario_load(GSO), ["nfqws --qnum=0"])

@@ -10,11 +10,11 @@ from typing import Any
 
 from helper import DATA, ROOT, data_text
 from nfqbench.document import Node, document_parse, file_parse
-from nfqbench.grid import WIDTH
+from nfqbench.grid import WIDTH, figure_format
 from nfqbench.stats import Ratio
 from nfqbench.store import Run, run_load, run_make
 from nfqbench.summary import Comparison, Control, Noise, reference_parse, summary_make
-from nfqbench.table import csv_render, figure_format, markdown_render, text_render
+from nfqbench.table import csv_render, markdown_render, text_render
 
 RESULTS = ROOT / "results"
 REFERENCES = RESULTS / "reference"
