@@ -90,12 +90,13 @@ cgroup_throttled_print() {
 	echo "$sum"
 }
 
-# For bash inside a namespace, with its name.
+# For bash inside a namespace, with its name: of its links, or of lo if it has no other.
 # shellcheck disable=SC2016
 readonly offloads_print='
-	ip -brief link show type veth | while read -r device _; do
+	links=$(ip -brief link show type veth && ip -brief link show type wireguard)
+	while read -r device _; do
 		ethtool -k "${device%@*}" | sed "s/^/$1 ${device%@*}: /"
-	done'
+	done <<<"${links:-lo}"'
 
 offloads_write() { # DIRECTORY
 	local namespace

@@ -38,27 +38,28 @@ source "$here/cell-counters.sh"
 readonly netns=$here/netns.sh
 readonly iperf_port=5201
 
-readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair] [--hook H] [--mode queue|none]
+readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair|bridge|lo] [--hook H] [--mode queue|none]
                [--queue FIRST] [--queues N] [--fanout hash|cpu] [--family 4|6]
                [--processor 'CMD {queue} {last_queue}'] [--noop-args ARGS] [--sched inherit|other|rr:PRIO|fifo:PRIO]
                [--pin client=CPUS,server=CPUS,daemon=CPUS] [--ping COUNT@MS] [--iperf SECONDS] [--iperf-args ARGS]
                [--cc NAME] [--mtu BYTES] [--tso on|off] [--gro on|off] [--gso-max BYTES]
-               [--rps [ROLE=]CPU,...] [--busy CPUS] [--bypass] [--together] [--ready SECONDS]
+               [--conntrack off|on|nat] [--tunnel wireguard] [--rps [ROLE=]CPU,...] [--busy CPUS] [--bypass]
+               [--together] [--ready SECONDS]
 
   --processor     bash runs it: words can be quoted and output redirected, as in 'CMD {queue} >/dev/null'; it is
                   ready when every queue from {queue} to {last_queue} is bound and configured
   --together      ping while iperf3 runs; COUNT x MS must leave half a second of SECONDS
   --busy          an ordinary process beside the processor's keeps these CPUs busy all the time
-  netns.sh --help explains --fanout, --gso-max and --rps."
+  netns.sh --help explains --fanout, --gro, --gso-max, --conntrack, --tunnel and --rps."
 
 # Options with a value: a variable for each, and the form of the value.
 out='' prefix=nfq topology=router hook='' mode=queue queue=0 queues=1 fanout=hash family=4
 processor='' noop_args='' sched=inherit pin='' ping=200@10 iperf=5 iperf_args='' cc=cubic
-mtu=1500 tso='' gro='' gso_max='' rps='' busy='' bypass=no together=no ready=10
+mtu=1500 tso='' gro='' gso_max='' conntrack=off tunnel='' rps='' busy='' bypass=no together=no ready=10
 readonly -A forms=(
 	[out]='[^[:cntrl:]]+'
 	[prefix]='[a-z0-9][a-z0-9-]{0,31}'
-	[topology]='router|pair'
+	[topology]='router|pair|bridge|lo'
 	[hook]='|forward|output|input'
 	[mode]='queue|none'
 	[queue]='0|[1-9][0-9]{0,4}'
@@ -77,6 +78,8 @@ readonly -A forms=(
 	[tso]='|on|off'
 	[gro]='|on|off'
 	[gso_max]='|[1-9][0-9]{4,5}'
+	[conntrack]='off|on|nat'
+	[tunnel]='|wireguard'
 	[rps]='[a-z0-9=,]*'
 	[busy]='[0-9,-]*'
 	[ready]='[1-9][0-9]{0,3}'
@@ -170,6 +173,8 @@ conf_write() {
 		tso=$tso
 		gro=$gro
 		gso_max=$gso_max
+		conntrack=$conntrack
+		tunnel=$tunnel
 		rps=$rps
 		busy=$busy
 		bypass=$bypass
@@ -186,6 +191,7 @@ namespaces_up() {
 	local options=(--prefix "$prefix" --topology "$topology" --mtu "$mtu") code=0 key value
 	options+=(--queue "$queue" --queues "$queues" --fanout "$fanout" ${hook:+--hook "$hook"})
 	options+=(${tso:+--tso "$tso"} ${gro:+--gro "$gro"} ${gso_max:+--gso-max "$gso_max"} ${rps:+--rps "$rps"})
+	options+=(--conntrack "$conntrack" ${tunnel:+--tunnel "$tunnel"})
 	[[ $bypass == no ]] || options+=(--bypass)
 	[[ $mode == queue ]] || options+=(--no-rule)
 	namespaces_are_up=yes
@@ -213,8 +219,11 @@ enter_set() { # NAMESPACE client|server|daemon
 	[[ ! ${pinned[$2]:-} ]] || enter+=(taskset -c "${pinned[$2]}")
 }
 
+# Each once: of the topology lo there is one.
 namespaces_print() {
-	echo "${net[client_ns]}" ${net[router_ns]:+"${net[router_ns]}"} "${net[server_ns]}"
+	local server=${net[server_ns]}
+	[[ $server != "${net[client_ns]}" ]] || server=
+	echo "${net[client_ns]}" ${net[router_ns]:+"${net[router_ns]}"} ${server:+"$server"}
 }
 
 inside() { # NAMESPACE COMMAND...

@@ -1,12 +1,14 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# netns-rule.sh: the queue rule of netns.sh, once for IPv4 and once for IPv6, by whichever of nft, iptables-nft and
+# netns-rule.sh: the rules of netns.sh: the queue rule, once for IPv4 and once for IPv6, by whichever of nft, iptables-nft and
 # iptables-legacy the machine supports. To be sourced.
 #
 # A rule in OUTPUT or INPUT matches the server's address only; in FORWARD there is nothing else to match.
 
-# shellcheck disable=SC2154 # queue, queues, fanout, hook and bypass are options of netns.sh
+# A rule that asks for the state of a connection, or translates addresses, makes the kernel track connections.
+
+# shellcheck disable=SC2154 # options of netns.sh
 
 # iptables-legacy would create /run/xtables.lock to be alone with rules that in our namespaces nobody else touches.
 export XTABLES_LOCKFILE=/dev/null
@@ -28,9 +30,14 @@ rule_add_nft() { # 6-OR-NOTHING SERVER LAUNCHER...
 	output) match="ip$1 daddr $2 " ;;
 	input) match="ip$1 saddr $2 " ;;
 	esac
-	"${@:3}" nft "add table ip$1 nfq;" \
-		"add chain ip$1 nfq packets { type filter hook $hook priority 0; };" \
-		"add rule ip$1 nfq packets ${match}counter queue num $numbers${flags:+ $flags}"
+	local commands=("add table ip$1 nfq;" "add chain ip$1 nfq packets { type filter hook $hook priority 0; };")
+	[[ $conntrack == off ]] || commands+=("add rule ip$1 nfq packets ct state invalid,new,established,related;")
+	commands+=("add rule ip$1 nfq packets ${match}counter queue num $numbers${flags:+ $flags};")
+	if [[ $conntrack == nat ]]; then
+		commands+=("add chain ip$1 nfq nat { type nat hook postrouting priority 100; };")
+		commands+=("add rule ip$1 nfq nat oifname to-server counter masquerade;")
+	fi
+	"${@:3}" nft "${commands[@]}"
 }
 
 rule_add_iptables() { # VARIANT 6-OR-NOTHING SERVER LAUNCHER...
@@ -42,7 +49,11 @@ rule_add_iptables() { # VARIANT 6-OR-NOTHING SERVER LAUNCHER...
 	output) match=(-d "$3") ;;
 	input) match=(-s "$3") ;;
 	esac
-	"${@:4}" "ip$2tables-$1" -w -A "${hook^^}" "${match[@]}" -j NFQUEUE "${numbers[@]}"
+	[[ $conntrack == off ]] || "${@:4}" "ip$2tables-$1" -w -A "${hook^^}" -m conntrack \
+		--ctstate INVALID,NEW,ESTABLISHED,RELATED || return
+	"${@:4}" "ip$2tables-$1" -w -A "${hook^^}" "${match[@]}" -j NFQUEUE "${numbers[@]}" || return
+	[[ $conntrack != nat ]] ||
+		"${@:4}" "ip$2tables-$1" -w -t nat -A POSTROUTING -o to-server -j MASQUERADE
 }
 
 rule_try() { # BACKEND
@@ -81,4 +92,20 @@ rule_counters_read() { # NAMESPACE BACKEND HOOK FAMILY
 	[[ $(nsenter --net="/run/netns/$1" -- "${list_rule[@]}") =~ $form ]] ||
 		die 1 "$1: the queue rule for IPv$4 is gone"
 	echo "${BASH_REMATCH[1]} ${BASH_REMATCH[2]}"
+}
+
+# Prints how many packets the rules that translate addresses have seen, which is the first of each connection.
+nat_counter_read() { # NAMESPACE BACKEND CONNTRACK
+	local version text total=0
+	[[ $2:$3 == *:nat && $2 != none ]] || { echo 0 && return; }
+	for version in '' 6; do
+		case $2 in
+		nft) text=$(nsenter --net="/run/netns/$1" -- nft list chain "ip$version" nfq nat) ;;
+		*) text=$(nsenter --net="/run/netns/$1" -- "ip${version}tables-${2#iptables-}" -w -t nat -nvxL POSTROUTING) ;;
+		esac
+		[[ $text =~ (counter packets ([0-9]+))|(([0-9]+) +[0-9]+ +MASQUERADE) ]] ||
+			die 1 "$1: the rule that translates addresses is gone"
+		((total += BASH_REMATCH[2] + BASH_REMATCH[4])) || true
+	done
+	echo "$total"
 }

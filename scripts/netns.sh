@@ -11,12 +11,21 @@
 #       10.0.1.1          10.0.1.254        NFQUEUE      10.0.2.254          10.0.2.1
 #       2001:db8:0:1::1                  both directions              2001:db8:0:2::1
 #
+#     With --tunnel wireguard the addresses on the right are those of wg0 at both ends; the link carries 10.0.3.254 and
+#     10.0.3.1.
+#
+#   bridge: as a router, but the namespace in the middle has a bridge of its two links, br0, whose IP packets pass FORWARD
+#     all the same (br_netfilter). Client and server have the addresses and prefixes of a pair.
+#
 #   pair:
 #     PREFIX-client                                                       PREFIX-server
 #     +---------------------+                                              +----------+
 #     | OUTPUT/INPUT   eth0 |----------------------------------------------| eth0     |
 #     +------v--------------+                                              +----------+
 #         NFQUEUE, what goes to (or comes from) the server
+#
+#   lo: the client alone, with both addresses on lo. What goes to the server's address comes from there, too, so that
+#     both directions pass its OUTPUT.
 #
 # Theory of operation
 #
@@ -41,30 +50,38 @@ here=$(dirname "${BASH_SOURCE[0]}")
 source "$here/lib.sh"
 # shellcheck source-path=SCRIPTDIR source=netns-rule.sh
 source "$here/netns-rule.sh"
+# shellcheck source-path=SCRIPTDIR source=netns-build.sh
+source "$here/netns-build.sh"
 
-readonly usage="usage: netns.sh up [--prefix P] [--topology router|pair] [--hook forward|output|input]
+readonly usage="usage: netns.sh up [--prefix P] [--topology router|pair|bridge|lo] [--hook forward|output|input]
                    [--queue FIRST] [--queues N] [--fanout hash|cpu] [--bypass] [--no-rule] [--mtu BYTES]
-                   [--tso on|off] [--gro on|off] [--gso-max BYTES] [--rps [ROLE=]CPU,...] [-q]
+                   [--tso on|off] [--gro on|off] [--gso-max BYTES] [--rps [ROLE=]CPU,...]
+                   [--conntrack off|on|nat] [--tunnel wireguard] [-q]
        netns.sh down [--prefix P] [-q]
        netns.sh status [--prefix P]
        netns.sh exec [--prefix P] client|router|server COMMAND...
 
   --fanout hash   several queues: all packets between two hosts go to one queue; in IPv4 to one for each protocol
   --fanout cpu    several queues: the CPU that works on a packet chooses, FIRST plus its number modulo N
-  --gso-max       TCP over IPv6 may use packets up to BYTES, beyond 64 KiB (BIG TCP); pair only
+  --gro           of all links, or, if there is a tunnel, of the tunnel at both ends
+  --gso-max       TCP may use packets up to BYTES, beyond 64 KiB (BIG TCP); where packets are forwarded over IPv4 only
   --rps CPU       all packets that a link receives are worked on by this CPU, as if they came from a network card that
-                  interrupts it; ROLE=CPU,... for the links of client, router or server only"
+                  interrupts it; ROLE=CPU,... for the links of client, router or server only
+  --conntrack     on: the namespace with the queue tracks connections; nat: the router also hides the client's address
+  --tunnel        between server and router; packets pass the queue outside of it"
 
 readonly client4=10.0.1.1 client6=2001:db8:0:1::1 client_mac=02:00:00:00:01:01
 readonly server4=10.0.2.1 server6=2001:db8:0:2::1 server_mac=02:00:00:00:02:01
 readonly to_client4=10.0.1.254 to_client6=2001:db8:0:1::fe to_client_mac=02:00:00:00:01:fe
 readonly to_server4=10.0.2.254 to_server6=2001:db8:0:2::fe to_server_mac=02:00:00:00:02:fe
+readonly outer_server4=10.0.3.1 outer_router4=10.0.3.254
 
 # Options with a value: a variable for each, and the form of the value.
 prefix=nfq topology=router hook='' queue=0 queues=1 fanout=hash mtu=1500 tso='' gro='' gso_max='' rps=''
+conntrack=off tunnel=''
 readonly -A forms=(
 	[prefix]='[a-z0-9][a-z0-9-]{0,31}'
-	[topology]='router|pair'
+	[topology]='router|pair|bridge|lo'
 	[hook]='forward|output|input'
 	[queue]='0|[1-9][0-9]{0,4}'
 	[queues]='[1-9][0-9]{0,4}'
@@ -73,6 +90,8 @@ readonly -A forms=(
 	[tso]='on|off'
 	[gro]='on|off'
 	[gso_max]='[1-9][0-9]{4,5}'
+	[conntrack]='off|on|nat'
+	[tunnel]='wireguard'
 	[rps]='(0|[1-9][0-9]{0,3})|(client|router|server)=[0-9]{1,4}(,(client|router|server)=[0-9]{1,4}){0,2}'
 )
 command='' arguments=() bypass=no rule=yes quiet=no
@@ -130,15 +149,17 @@ arguments_check() {
 
 options_check() {
 	case $topology:$hook in
-	router: | router:forward) hook=forward queue_role=router ;;
-	pair: | pair:output) hook=output queue_role=client ;;
+	router: | router:forward | bridge: | bridge:forward) hook=forward queue_role=router ;;
+	pair: | pair:output | lo: | lo:output) hook=output queue_role=client ;;
 	pair:input) queue_role=client ;;
-	*) die 2 "--hook $hook: a router queues in forward, a pair in output or input" ;;
+	*) die 2 "--hook $hook: router and bridge queue in forward, a pair in output or input, lo in output" ;;
 	esac
 	((queue + queues <= 65536)) || die 2 "--queue $queue --queues $queues: beyond queue 65535"
 	[[ $fanout == hash ]] || ((queues > 1)) || die 2 "--fanout cpu: needs several queues (--queues 2 or more)"
 	((mtu >= 1280 && mtu <= 65535)) || die 2 "--mtu $mtu: IPv6 needs 1280, veth takes 65535 at most"
-	[[ ! $gso_max ]] || gso_max_check
+	((!gso_max || (gso_max >= 65536 && gso_max <= 524280))) || die 2 "--gso-max $gso_max: 65536 to 524280 bytes"
+	[[ $conntrack != nat || $topology == router ]] || die 2 "--conntrack nat: only a router translates addresses"
+	[[ ! $tunnel || $topology == router ]] || die 2 "--tunnel: needs a router, which is one of its ends"
 	steering_read
 }
 
@@ -152,15 +173,9 @@ steering_read() {
 			[[ $word != "$role="* || ! ${steering[$role]:-} ]] || die 2 "--rps $rps: $role is there twice"
 			[[ $word == *=* && $word != "$role="* ]] || steering[$role]=${word#*=}
 		done
-		[[ $topology:$word != pair:router=* ]] || die 2 "--rps $rps: a pair has no router"
+		[[ $topology:$word != @(pair:router|lo:router|lo:server)=* ]] ||
+			die 2 "--rps $rps: there is no ${word%%=*} in topology $topology"
 	done
-}
-
-gso_max_check() {
-	((gso_max >= 65536 && gso_max <= 524280)) || die 2 "--gso-max $gso_max: 65536 to 524280 bytes"
-	[[ $topology == pair ]] ||
-		die 2 "--gso-max: the kernel cannot forward IPv6 packets over 64 KiB at equal MTU (the jumbo header makes" \
-			"their segments 8 bytes too long): use --topology pair"
 }
 
 # ---- what the machine permits ----
@@ -171,19 +186,10 @@ machine_check() {
 	unshare --net ip link add type veth 2>/dev/null ||
 		die 4 "cannot make veth links: needs CAP_NET_ADMIN and CONFIG_VETH (module veth)"
 	[[ -d /proc/sys/net/ipv6 ]] || die 4 "no IPv6 in this kernel: needs CONFIG_IPV6, and not ipv6.disable=1"
-	[[ ! $gso_max ]] || big_tcp_check
+	[[ $topology != bridge ]] || bridge_check
+	[[ ! $tunnel ]] || tunnel_check
 	[[ ! $rps || -e $rps_file ]] ||
 		die 4 "--rps: there is no $rps_file: needs CONFIG_RPS, Linux 6.4 or newer"
-}
-
-# An old kernel refuses the sizes, an old ip the words.
-big_tcp_check() {
-	local problem
-	# shellcheck disable=SC2016
-	problem=$(unshare --net sh -c 'ip link add probe type veth && ip link set dev probe "$@"' - \
-		gso_max_size "$gso_max" gro_max_size "$gso_max" 2>&1) ||
-		die 4 "--gso-max: needs BIG TCP (Linux 5.19 or newer) and an iproute2 that knows gro_max_size:" \
-			"${problem%%$'\n'*}"
 }
 
 user_namespace_is_entered() {
@@ -208,131 +214,6 @@ run_directory_prepare() {
 
 # ---- up ----
 
-inside() { # ROLE COMMAND...
-	run nsenter --net="/run/netns/$prefix-$1" -- "${@:2}"
-}
-
-# Has ip_flush run it: one process for each command would take a third of the time that a cell is set up in.
-ip_in() { # ROLE ARGUMENTS-OF-IP...
-	log "[+] nsenter --net=/run/netns/$prefix-$1 -- ip ${*:2}"
-	ip_commands[$1]+="${*:2}"$'\n'
-}
-
-# ip ends with "Command failed -:LINE".
-ip_flush() {
-	local role problem failed
-	for role in "${!ip_commands[@]}"; do
-		problem=$(nsenter --net="/run/netns/$prefix-$role" -- ip -batch - <<<"${ip_commands[$role]}" 2>&1) || {
-			failed=$(sed -n "${problem##*:}p" <<<"${ip_commands[$role]}")
-			die 1 "this failed: ip $failed (in $prefix-$role): ${problem%%$'\n'*}"
-		}
-	done
-	ip_commands=()
-}
-
-# Writing all.disable_ipv6 undoes what a distribution may have set as the default; addr_gen_mode 1 is "none".
-namespace_make() { # ROLE
-	local groups="0 2147483647"
-	! user_namespace_is_entered || groups="0 0"
-	run ip netns add "$prefix-$1"
-	inside "$1" sysctl -qw net.ipv4.ping_group_range="$groups" net.ipv6.conf.all.disable_ipv6=0 \
-		net.ipv6.conf.default.disable_ipv6=0 net.ipv6.conf.default.addr_gen_mode=1
-	[[ ! ${steering[$1]:-} ]] || receive_steer "$1" "${steering[$1]}"
-	ip_in "$1" link set lo up
-}
-
-receive_steer() { # ROLE CPU
-	local mask
-	mask=$(cpu_mask_print "$2")
-	inside "$1" sysctl -qw net.core.rps_default_mask="$mask"
-	[[ $(nsenter --net="/run/netns/$prefix-$1" -- cat "$rps_file") =~ ^[0,]*$mask$ ]] ||
-		die 1 "--rps $rps: the kernel does not steer packets to CPU $2"
-}
-
-# In hexadecimal, commas between groups of 32 CPUs.
-cpu_mask_print() { # CPU
-	local group
-	printf %x $((1 << $1 % 32))
-	for ((group = 0; group < $1 / 32; group++)); do
-		printf ,00000000
-	done
-}
-
-link_make() { # ROLE DEVICE MAC ROLE DEVICE MAC
-	run ip link add "$2" address "$3" mtu "$mtu" netns "$prefix-$1" type veth \
-		peer name "$5" address "$6" mtu "$mtu" netns "$prefix-$4"
-	offloads_set "$1" "$2"
-	offloads_set "$4" "$5"
-	sizes_set "$1" "$2"
-	sizes_set "$4" "$5"
-	ip_in "$1" link set "$2" up
-	ip_in "$4" link set "$5" up
-}
-
-offloads_set() { # ROLE DEVICE
-	local settings=(${tso:+tso "$tso"} ${gro:+gro "$gro"})
-	[[ ! ${settings[*]} ]] || inside "$1" ethtool -K "$2" "${settings[@]}"
-}
-
-sizes_set() { # ROLE DEVICE
-	[[ ! $gso_max ]] || ip_in "$1" link set dev "$2" gso_max_size "$gso_max" gro_max_size "$gso_max"
-}
-
-address_add() { # ROLE DEVICE ADDRESS4/LENGTH ADDRESS6/LENGTH
-	ip_in "$1" address add "$3" dev "$2"
-	ip_in "$1" address add "$4" dev "$2" nodad
-}
-
-neighbour_add() { # ROLE DEVICE ADDRESS4 ADDRESS6 MAC
-	ip_in "$1" neighbour add "$3" lladdr "$5" dev "$2" nud permanent
-	ip_in "$1" neighbour add "$4" lladdr "$5" dev "$2" nud permanent
-}
-
-route_add() { # ROLE GATEWAY4 GATEWAY6
-	ip_in "$1" route add default via "$2"
-	ip_in "$1" route add default via "$3"
-}
-
-router_make() {
-	namespace_make client
-	namespace_make router
-	namespace_make server
-	inside router sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
-	link_make client eth0 "$client_mac" router to-client "$to_client_mac"
-	link_make router to-server "$to_server_mac" server eth0 "$server_mac"
-
-	address_add client eth0 "$client4/24" "$client6/64"
-	address_add router to-client "$to_client4/24" "$to_client6/64"
-	address_add router to-server "$to_server4/24" "$to_server6/64"
-	address_add server eth0 "$server4/24" "$server6/64"
-
-	neighbour_add client eth0 "$to_client4" "$to_client6" "$to_client_mac"
-	neighbour_add router to-client "$client4" "$client6" "$client_mac"
-	neighbour_add router to-server "$server4" "$server6" "$server_mac"
-	neighbour_add server eth0 "$to_server4" "$to_server6" "$to_server_mac"
-
-	route_add client "$to_client4" "$to_client6"
-	route_add server "$to_server4" "$to_server6"
-}
-
-pair_make() {
-	namespace_make client
-	namespace_make server
-	link_make client eth0 "$client_mac" server eth0 "$server_mac"
-	address_add client eth0 "$client4/16" "$client6/48"
-	address_add server eth0 "$server4/16" "$server6/48"
-	neighbour_add client eth0 "$server4" "$server6" "$server_mac"
-	neighbour_add server eth0 "$client4" "$client6" "$client_mac"
-}
-
-# Until the kernel has noticed the carrier, a link drops what is sent.
-links_are_up() {
-	local name
-	for name in $(namespaces_list); do
-		[[ ! $(nsenter --net="/run/netns/$name" -- ip -brief link show type veth | sed '/ UP /d') ]] || return 1
-	done
-}
-
 up() {
 	lock_take
 	machine_check
@@ -346,7 +227,8 @@ up() {
 		rule_add "$backend" 6 inside "$queue_role"
 	fi
 	wait_until 5 links_are_up || die 1 "the links have no carrier after 5 s"
-	inside client ip link set eth0 alias "$(description_print)"
+	[[ ! $tunnel ]] || tunnel_open
+	inside client ip link set "$(client_link)" alias "$(description_print)"
 	trap - EXIT
 }
 
@@ -355,7 +237,7 @@ description_print() {
 	local range=
 	[[ $rule == no ]] || range=$queue:$((queue + queues - 1))
 	echo "topology=$topology hook=$hook backend=$backend queue_ns=$prefix-$queue_role queues=$range" \
-		"fanout=$fanout bypass=$bypass rps=$rps"
+		"fanout=$fanout bypass=$bypass rps=$rps conntrack=$conntrack tunnel=$tunnel"
 }
 
 # ---- down ----
@@ -413,17 +295,21 @@ down() {
 # ---- status, exec ----
 
 status() {
-	local link features word rule4 rule6 router_ns=
+	local link features word rule4 rule6 nat router_ns=$prefix-router server_ns=$prefix-server
 	local -A is
-	link=$(nsenter --net="/run/netns/$prefix-client" -- ip -d link show dev eth0 2>/dev/null) || true
+	link=$(nsenter --net="/run/netns/$prefix-client" -- ip -d link show 2>/dev/null) || true
 	[[ $link == *" alias topology="* ]] || die 1 "$prefix is not up"
 	for word in ${link##* alias }; do
 		is[${word%%=*}]=${word#*=}
 	done
-	features=$(nsenter --net="/run/netns/$prefix-client" -- ethtool -k eth0)
+	topology=${is[topology]}
+	[[ $topology == lo ]] || link=${link#*$'\n'*: eth0@}
+	features=$(status_features_print)
 	rule4=$(rule_counters_read "${is[queue_ns]}" "${is[backend]}" "${is[hook]}" 4)
 	rule6=$(rule_counters_read "${is[queue_ns]}" "${is[backend]}" "${is[hook]}" 6)
-	[[ ${is[topology]} == pair ]] || router_ns=$prefix-router
+	nat=$(nat_counter_read "${is[queue_ns]}" "${is[backend]}" "${is[conntrack]}")
+	[[ $topology != pair ]] || router_ns=
+	[[ $topology != lo ]] || router_ns='' server_ns=$prefix-client
 	cat <<-END
 		prefix=$prefix
 		topology=${is[topology]}
@@ -435,21 +321,37 @@ status() {
 		bypass=${is[bypass]}
 		client_ns=$prefix-client
 		router_ns=$router_ns
-		server_ns=$prefix-server
+		server_ns=$server_ns
 		server_addr4=$server4
 		server_addr6=$server6
 		client_addr4=$client4
 		client_addr6=$client6
 		mtu=$(word_after " mtu " "$link")
 		tso=$(word_after "tcp-segmentation-offload: " "$features")
-		gro=$(word_after "generic-receive-offload: " "$features")
+		gro=$(word_after "${is[tunnel]:+tunnel-}generic-receive-offload: " "$features")
 		gso_max=$(word_after " gso_max_size " "$link")
 		rps=${is[rps]}
+		conntrack=${is[conntrack]}
+		conntrack_entries=$(conntrack_entries_print "${is[queue_ns]}")
+		nat_packets=$nat
+		tunnel=${is[tunnel]}
 		rule4_packets=${rule4% *}
 		rule4_bytes=${rule4#* }
 		rule6_packets=${rule6% *}
 		rule6_bytes=${rule6#* }
 	END
+}
+
+# Of the tunnel, if there is one: what --gro is about.
+status_features_print() {
+	nsenter --net="/run/netns/$prefix-client" -- ethtool -k "$(client_link)"
+	[[ ! ${is[tunnel]} ]] || nsenter --net="/run/netns/$prefix-server" -- ethtool -k wg0 |
+		sed -n 's/generic-receive-offload/tunnel-&/p'
+}
+
+# Nothing where it cannot be read.
+conntrack_entries_print() { # NAMESPACE
+	nsenter --net="/run/netns/$1" -- cat /proc/sys/net/netfilter/nf_conntrack_count 2>/dev/null || true
 }
 
 word_after() { # MARK TEXT
