@@ -13,15 +13,43 @@
 # iptables-legacy would create /run/xtables.lock to be alone with rules that in our namespaces nobody else touches.
 export XTABLES_LOCKFILE=/dev/null
 
-rule_add() { # BACKEND FAMILY LAUNCHER...
+rules_add() { # BACKEND FAMILY LAUNCHER...
 	local server=server$2
+	[[ $conntrack == off ]] || conntrack_add "$1" "${2#4}" "${@:3}" || return
+	[[ $rule == no ]] || queue_add "$1" "${2#4}" "${!server}" "${@:3}"
+}
+
+# Asks for the state of every packet, before it is queued, and does nothing about it.
+conntrack_add() { # BACKEND 6-OR-NOTHING LAUNCHER...
+	local iptables="ip$2tables-${1#iptables-}" states=invalid,new,established,related
+	if [[ $1 == nft ]]; then
+		"${@:3}" nft "add table ip$2 nfq; add chain ip$2 nfq states { type filter hook $hook priority -10; };" \
+			"add rule ip$2 nfq states ct state $states" || return
+	else
+		"${@:3}" "$iptables" -w -A "${hook^^}" -m conntrack --ctstate "${states^^}" || return
+	fi
+	[[ $conntrack == on ]] || nat_add "$@"
+}
+
+# Hides the client behind the router.
+nat_add() { # BACKEND 6-OR-NOTHING LAUNCHER...
+	if [[ $1 == nft ]]; then
+		"${@:3}" nft "add chain ip$2 nfq nat { type nat hook postrouting priority 100; };" \
+			"add rule ip$2 nfq nat oifname to-server counter masquerade"
+	else
+		"${@:3}" "ip$2tables-${1#iptables-}" -w -t nat -A POSTROUTING -o to-server -j MASQUERADE
+	fi
+}
+
+queue_add() { # BACKEND 6-OR-NOTHING SERVER LAUNCHER...
 	case $1 in
-	nft) rule_add_nft "${2#4}" "${!server}" "${@:3}" ;;
-	*) rule_add_iptables "${1#iptables-}" "${2#4}" "${!server}" "${@:3}" ;;
+	none) ;;
+	nft) queue_add_nft "${@:2}" ;;
+	*) queue_add_iptables "${1#iptables-}" "${@:2}" ;;
 	esac
 }
 
-rule_add_nft() { # 6-OR-NOTHING SERVER LAUNCHER...
+queue_add_nft() { # 6-OR-NOTHING SERVER LAUNCHER...
 	local match='' numbers=$queue flags=
 	((queues == 1)) || numbers+=-$((queue + queues - 1))
 	[[ $bypass == no ]] || flags=bypass
@@ -30,17 +58,12 @@ rule_add_nft() { # 6-OR-NOTHING SERVER LAUNCHER...
 	output) match="ip$1 daddr $2 " ;;
 	input) match="ip$1 saddr $2 " ;;
 	esac
-	local commands=("add table ip$1 nfq;" "add chain ip$1 nfq packets { type filter hook $hook priority 0; };")
-	[[ $conntrack == off ]] || commands+=("add rule ip$1 nfq packets ct state invalid,new,established,related;")
-	commands+=("add rule ip$1 nfq packets ${match}counter queue num $numbers${flags:+ $flags};")
-	if [[ $conntrack == nat ]]; then
-		commands+=("add chain ip$1 nfq nat { type nat hook postrouting priority 100; };")
-		commands+=("add rule ip$1 nfq nat oifname to-server counter masquerade;")
-	fi
-	"${@:3}" nft "${commands[@]}"
+	"${@:3}" nft "add table ip$1 nfq;" \
+		"add chain ip$1 nfq packets { type filter hook $hook priority 0; };" \
+		"add rule ip$1 nfq packets ${match}counter queue num $numbers${flags:+ $flags}"
 }
 
-rule_add_iptables() { # VARIANT 6-OR-NOTHING SERVER LAUNCHER...
+queue_add_iptables() { # VARIANT 6-OR-NOTHING SERVER LAUNCHER...
 	local match=() numbers=(--queue-num "$queue")
 	((queues == 1)) || numbers=(--queue-balance "$queue:$((queue + queues - 1))")
 	[[ $bypass == no ]] || numbers+=(--queue-bypass)
@@ -49,15 +72,14 @@ rule_add_iptables() { # VARIANT 6-OR-NOTHING SERVER LAUNCHER...
 	output) match=(-d "$3") ;;
 	input) match=(-s "$3") ;;
 	esac
-	[[ $conntrack == off ]] || "${@:4}" "ip$2tables-$1" -w -A "${hook^^}" -m conntrack \
-		--ctstate INVALID,NEW,ESTABLISHED,RELATED || return
-	"${@:4}" "ip$2tables-$1" -w -A "${hook^^}" "${match[@]}" -j NFQUEUE "${numbers[@]}" || return
-	[[ $conntrack != nat ]] ||
-		"${@:4}" "ip$2tables-$1" -w -t nat -A POSTROUTING -o to-server -j MASQUERADE
+	"${@:4}" "ip$2tables-$1" -w -A "${hook^^}" "${match[@]}" -j NFQUEUE "${numbers[@]}"
 }
 
 rule_try() { # BACKEND
-	rule_add "$1" 4 unshare --net && rule_add "$1" 6 unshare --net
+	local version
+	for version in 4 6; do
+		rules_add "$1" "$version" unshare --net || return
+	done
 }
 
 # Sets backend to the first that tools and kernel support, tried in scratch namespaces.

@@ -217,15 +217,13 @@ run_directory_prepare() {
 up() {
 	lock_take
 	machine_check
-	[[ $rule == no ]] || backend_select
+	[[ $rule:$conntrack == no:off ]] || backend_select
 	namespaces_remove
 	trap namespaces_remove EXIT
 	"${topology}_make"
 	ip_flush
-	if [[ $rule == yes ]]; then
-		rule_add "$backend" 4 inside "$queue_role"
-		rule_add "$backend" 6 inside "$queue_role"
-	fi
+	rules_add "$backend" 4 inside "$queue_role"
+	rules_add "$backend" 6 inside "$queue_role"
 	wait_until 5 links_are_up || die 1 "the links have no carrier after 5 s"
 	[[ ! $tunnel ]] || tunnel_open
 	inside client ip link set "$(client_link)" alias "$(description_print)"
@@ -305,8 +303,11 @@ status() {
 	topology=${is[topology]}
 	[[ $topology == lo ]] || link=${link#*$'\n'*: eth0@}
 	features=$(status_features_print)
-	rule4=$(rule_counters_read "${is[queue_ns]}" "${is[backend]}" "${is[hook]}" 4)
-	rule6=$(rule_counters_read "${is[queue_ns]}" "${is[backend]}" "${is[hook]}" 6)
+	rule4='0 0' rule6='0 0'
+	if [[ ${is[queues]} ]]; then
+		rule4=$(rule_counters_read "${is[queue_ns]}" "${is[backend]}" "${is[hook]}" 4)
+		rule6=$(rule_counters_read "${is[queue_ns]}" "${is[backend]}" "${is[hook]}" 6)
+	fi
 	nat=$(nat_counter_read "${is[queue_ns]}" "${is[backend]}" "${is[conntrack]}")
 	[[ $topology != pair ]] || router_ns=
 	[[ $topology != lo ]] || router_ns='' server_ns=$prefix-client

@@ -57,7 +57,7 @@ def _rows_make(place: list[Mode], commands: Sequence[str], places: int) -> list[
 
 def _row_make(place: list[Mode], command: str, name: str, label: str) -> Mode:
     if command == NOOP:
-        floor = next((mode for mode in place if mode.gso and not mode.processor), place[0])
+        floor = next((mode for mode in place if not mode.processor and "--no-gso" not in mode.noop), place[0])
         return replace(floor, name=name, label=label, levels=())
     aggregates = place[0].aggregates
     return replace(_bare(place[0]), name=name, label=label, processor=command, place=place[0].place, aggregates=aggregates)
