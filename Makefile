@@ -65,9 +65,10 @@ link = $(CC) $(own_ldflags) $(wraps) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a
 
 library_objects := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/libnq/*.c))
 daemon_objects := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/*.c))
+load_objects := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/udp/*.c))
 test_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/*.c tests/kernel/*.c tests/micro/*.c))
-headers := $(wildcard include/*.h src/*.h src/libnq/*.h tests/*/*.h)
-sources := $(wildcard src/*.c src/libnq/*.c tests/*/*.c)
+headers := $(wildcard include/*.h src/*.h src/libnq/*.h src/udp/*.h tests/*/*.h)
+sources := $(wildcard src/*.c src/libnq/*.c src/udp/*.c tests/*/*.c)
 manuals := $(wildcard src/man/*.[1-8])
 
 includes := -Iinclude
@@ -96,7 +97,7 @@ prepare = mkdir -p $(@D) 2>/dev/null && [ -w $(@D) ] || { echo "make: cannot wri
 .PHONY: all tests check check-san bench bench-micro lint lint-format lint-tidy lint-cppcheck lint-shell lint-build \
 	lint-python lint-man install uninstall clean help FORCE
 
-all: $(BUILD)/nfq-noop $(BUILD)/libnq.a $(if $(filter build,$(BUILD)),nfq-noop) ## build daemon and library (default)
+all: $(BUILD)/nfq-noop $(BUILD)/nfq-udp $(BUILD)/libnq.a $(if $(filter build,$(BUILD)),nfq-noop nfq-udp) ## build daemon and library (default)
 
 tests: $(test_programs) ## build the test programs
 
@@ -113,7 +114,7 @@ check-san: ## unit, kernel and netns tests of daemons built with the sanitizers
 bench: ## install what is missing, build, measure, print the table
 	@$(install_deps) bench
 	@$(MAKE) --no-print-directory all
-	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' scripts/nfq-bench run $(BENCH_ARGS)
+	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' NFQ_UDP='$(abspath $(BUILD))/nfq-udp' scripts/nfq-bench run $(BENCH_ARGS)
 
 bench-micro: ## install what is missing, build, count the instructions that a packet costs
 	@$(install_deps) micro
@@ -122,11 +123,15 @@ bench-micro: ## install what is missing, build, count the instructions that a pa
 
 install_deps = CC='$(CC)' PKG_CONFIG='$(PKG_CONFIG)' scripts/install-deps
 
-nfq-noop: build/nfq-noop
+nfq-noop nfq-udp: %: build/%
 	$(call say,LINK,$@)
 	$(Q)ln -sf $< $@
 
 $(BUILD)/nfq-noop: $(daemon_objects) $(BUILD)/libnq.a
+	$(call say,LD,$@)
+	$(Q)$(link)
+
+$(BUILD)/nfq-udp: $(load_objects)
 	$(call say,LD,$@)
 	$(Q)$(link)
 
@@ -158,7 +163,7 @@ $(BUILD)/flags: FORCE
 		{ echo "make: libraries are missing: scripts/install-deps installs them, or tells how" >&2; exit 1; }
 	@[ "$$(cat $@ 2>/dev/null)" = "$$flags" ] || { { $(prepare); } && printf '%s\n' "$$flags" >$@; }
 
--include $(library_objects:.o=.d) $(daemon_objects:.o=.d) $(addsuffix .d,$(test_programs))
+-include $(library_objects:.o=.d) $(daemon_objects:.o=.d) $(load_objects:.o=.d) $(addsuffix .d,$(test_programs))
 
 # --- lint -----------------------------------------------------------------------------------------------------------
 
@@ -194,7 +199,7 @@ lint-build: # each compiler finds what the other does not
 	@$(MAKE) --no-print-directory CC=gcc WERROR=1 BUILD=build/lint-gcc all tests
 	@$(MAKE) --no-print-directory CC=clang WERROR=1 BUILD=build/lint-clang all tests
 
-python := scripts/nfq-bench scripts/nfqbench tests/bench tests/micro/run
+python := scripts/nfq-bench scripts/link-sizes scripts/nfqbench tests/bench tests/micro/run
 
 lint-python:
 	$(call say,MYPY,mypy --strict: $(python))
@@ -211,11 +216,12 @@ lint-man:
 
 # What nfq-bench needs keeps the layout of the source tree, so that each part finds the others as it does there.
 share := $(DATADIR)/nfq-bench
-share_files := $(wildcard scripts/*.sh scripts/nfq-bench scripts/install-deps scripts/nfqbench/*.py \
+share_files := $(wildcard scripts/*.sh scripts/nfq-bench scripts/link-sizes scripts/install-deps scripts/nfqbench/*.py \
 	scripts/scenarios/*.toml results/README.txt results/reference/*)
 
 # What is installed, FROM:TO a word, and the links, TARGET:NAME a word. uninstall removes what stands after the colons.
 installed = $(BUILD)/nfq-noop:$(SBINDIR)/nfq-noop \
+	$(BUILD)/nfq-udp:$(share)/nfq-udp \
 	include/nq.h:$(INCLUDEDIR)/nq.h \
 	$(BUILD)/libnq.a:$(LIBDIR)/libnq.a \
 	$(BUILD)/libnq.pc:$(LIBDIR)/pkgconfig/libnq.pc \
@@ -265,7 +271,7 @@ version = $(shell sed -n 's/^.define NQ_VERSION "\(.*\)"/\1/p' include/nq.h)
 # --- housekeeping ---------------------------------------------------------------------------------------------------
 
 clean: ## remove what was built in build/
-	$(Q)rm -rf build nfq-noop
+	$(Q)rm -rf build nfq-noop nfq-udp
 	$(Q)find scripts tests -name __pycache__ -prune -exec rm -rf {} +
 
 help: ## print this

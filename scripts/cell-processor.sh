@@ -13,9 +13,13 @@ processor_command() {
 		foreign_command
 		return
 	fi
-	noop=$(type -P "${NFQ_NOOP:-$here/../nfq-noop}" nfq-noop | head -n 1) || true
-	[[ $noop ]] || cell_fail "no nfq-noop in NFQ_NOOP, in $(dirname "$here") or in PATH: build it with make"
+	noop=$(program_find NFQ_NOOP nfq-noop) || cell_fail "no nfq-noop in NFQ_NOOP, in $(dirname "$here") or in PATH: build it with make"
 	printf '%q --queue %s --json=%q %s\n' "$noop" "$(queue_range)" "$out/processor.json" "$noop_args"
+}
+
+# By a variable of the environment, beside the scripts, or in PATH.
+program_find() { # VARIABLE NAME
+	type -P "${!1:-$here/../$2}" || type -P "$2"
 }
 
 foreign_command() {

@@ -10,6 +10,7 @@
 #   steps.log              the privileged commands
 #   processor.{json,out,err,status}, sched.txt: "TID POLICY PRIORITY COMMAND" of each thread, read while it worked
 #   ping.{txt,err,status}  iperf3.{json,err,status}  iperf3-server.txt
+#   udp.{json,err,status}  udp-server.txt: with --udp, in the place of iperf3's
 #   congestion             ss of the client while iperf3 ran
 #   offloads.NAMESPACE.txt as set up, and once more in end/   timing
 #   start/ ping/ end/      what the kernel counts before, between and after the two measurements: for each namespace
@@ -34,9 +35,11 @@ source "$here/lib.sh"
 source "$here/cell-processor.sh"
 # shellcheck source-path=SCRIPTDIR source=cell-counters.sh
 source "$here/cell-counters.sh"
+# shellcheck source-path=SCRIPTDIR source=cell-traffic.sh
+source "$here/cell-traffic.sh"
 
 readonly netns=$here/netns.sh
-readonly iperf_port=5201
+readonly port=5201
 
 readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair|bridge|lo] [--hook H] [--mode queue|none]
                [--queue FIRST] [--queues N] [--fanout hash|cpu] [--family 4|6]
@@ -44,10 +47,11 @@ readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair|br
                [--pin client=CPUS,server=CPUS,daemon=CPUS] [--ping COUNT@MS] [--iperf SECONDS] [--iperf-args ARGS]
                [--cc NAME] [--mtu BYTES] [--tso on|off] [--gro on|off] [--gso-max BYTES]
                [--conntrack off|on|nat] [--tunnel wireguard] [--rps [ROLE=]CPU,...] [--busy CPUS] [--bypass]
-               [--together] [--ready SECONDS]
+               [--udp PPS [--udp-bytes BYTES] [--udp-segments N]] [--together] [--ready SECONDS]
 
   --processor     bash runs it: words can be quoted and output redirected, as in 'CMD {queue} >/dev/null'; it is
                   ready when every queue from {queue} to {last_queue} is bound and configured
+  --udp           nfq-udp in the place of iperf3, for as many SECONDS: PPS datagrams a second, of BYTES, N at a time
   --together      ping while iperf3 runs; COUNT x MS must leave half a second of SECONDS
   --busy          an ordinary process beside the processor's keeps these CPUs busy all the time
   netns.sh --help explains --fanout, --gro, --gso-max, --conntrack, --tunnel and --rps."
@@ -55,7 +59,7 @@ readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair|br
 # Options with a value: a variable for each, and the form of the value.
 out='' prefix=nfq topology=router hook='' mode=queue queue=0 queues=1 fanout=hash family=4
 processor='' noop_args='' sched=inherit pin='' ping=200@10 iperf=5 iperf_args='' cc=cubic
-mtu=1500 tso='' gro='' gso_max='' conntrack=off tunnel='' rps='' busy='' bypass=no together=no ready=10
+mtu=1500 tso='' gro='' gso_max='' conntrack=off tunnel='' udp='' udp_bytes=64 udp_segments=16 rps='' busy='' bypass=no together=no ready=10
 readonly -A forms=(
 	[out]='[^[:cntrl:]]+'
 	[prefix]='[a-z0-9][a-z0-9-]{0,31}'
@@ -80,6 +84,9 @@ readonly -A forms=(
 	[gso_max]='|[1-9][0-9]{4,5}'
 	[conntrack]='off|on|nat'
 	[tunnel]='|wireguard'
+	[udp]='|[1-9][0-9]{0,8}'
+	[udp_bytes]='[1-9][0-9]{1,3}'
+	[udp_segments]='[1-9][0-9]?'
 	[rps]='[a-z0-9=,]*'
 	[busy]='[0-9,-]*'
 	[ready]='[1-9][0-9]{0,3}'
@@ -175,6 +182,9 @@ conf_write() {
 		gso_max=$gso_max
 		conntrack=$conntrack
 		tunnel=$tunnel
+		udp=$udp
+		udp_bytes=$udp_bytes
+		udp_segments=$udp_segments
 		rps=$rps
 		busy=$busy
 		bypass=$bypass
@@ -230,100 +240,6 @@ inside() { # NAMESPACE COMMAND...
 	nsenter --net="/run/netns/$1" -- "${@:2}"
 }
 
-# ---- measurements ----
-
-# The first packets meet cold caches and, with a foreign processor, anything.
-warm_up() {
-	inside "${net[client_ns]}" ping -"$family" -q -n -c 3 -i 0.01 -W 1 "$address" >/dev/null 2>&1 ||
-		cell_fail "no ping comes back from $address: $(processor_summary)"
-}
-
-processor_summary() {
-	[[ $processor_pid ]] && echo "the processor lets nothing pass" || echo "the namespaces do not forward"
-}
-
-# Waits for a measurement, or until the processor ends. `wait -n` does not tell of what a signal ended before.
-measurement_wait() { # NAME PID
-	local code=0
-	if [[ $processor_pid ]]; then
-		if kill -0 "$2" 2>/dev/null && processor_is_alive; then
-			wait -n "$2" "$processor_pid" || true
-		fi
-		processor_is_alive || processor_fail "during $1"
-	fi
-	wait "$2" || code=$?
-	echo "$code" >"$out/$1.status"
-	((code != 124)) || cell_fail "$1 did not end in time"
-}
-
-ping_measure() {
-	[[ $ping != 0 && $together == no ]] || return 0
-	ping_start
-	measurement_wait ping "$ping_pid"
-}
-
-ping_start() {
-	local count=${ping%@*} interval_ms=${ping#*@} interval
-	printf -v interval '%d.%03d' $((interval_ms / 1000)) $((interval_ms % 1000))
-	enter_set "${net[client_ns]}" client
-	"${enter[@]}" timeout $((count * interval_ms / 1000 + 15)) \
-		ping -"$family" -D -n -c "$count" -i "$interval" -W 2 "$address" \
-		>"$out/ping.txt" 2>"$out/ping.err" </dev/null &
-	ping_pid=$!
-}
-
-# Sees to it that ping met the load all the time.
-ping_within() { # IPERF3-PID
-	data_is_seen || cell_fail "no data connection of iperf3 was seen within 5 s"
-	ping_start
-	measurement_wait ping "$ping_pid"
-	kill -0 "$1" 2>/dev/null || cell_fail "iperf3 ended before ping did"
-}
-
-iperf_measure() {
-	local client arguments
-	((iperf)) || return 0
-	iperf_server_start
-	read -ra arguments <<<"$iperf_args"
-	enter_set "${net[client_ns]}" client
-	"${enter[@]}" timeout $((iperf + 20)) \
-		iperf3 -c "$address" -p "$iperf_port" --connect-timeout 5000 -J -t "$iperf" ${cc:+-C "$cc"} \
-		"${arguments[@]}" >"$out/iperf3.json" 2>"$out/iperf3.err" </dev/null &
-	client=$!
-	wait_until 5 congestion_is_seen "$client" || true
-	processor_sched_write
-	[[ $together == no ]] || ping_within "$client"
-	measurement_wait iperf3 "$client"
-	wait_until 5 iperf_server_is_gone || kill "$iperf_server_pid" 2>/dev/null || true
-}
-
-iperf_server_start() {
-	enter_set "${net[server_ns]}" server
-	"${enter[@]}" iperf3 -s -1 -p "$iperf_port" --forceflush >"$out/iperf3-server.txt" 2>&1 </dev/null &
-	iperf_server_pid=$!
-	wait_until 5 iperf_server_listens ||
-		cell_fail "iperf3's server does not listen: $(tail -n 1 "$out/iperf3-server.txt")"
-}
-
-iperf_server_listens() {
-	inside "${net[server_ns]}" ss -Hltn "sport = :$iperf_port" | grep -q .
-}
-
-iperf_server_is_gone() {
-	! kill -0 "$iperf_server_pid" 2>/dev/null
-}
-
-# iperf3's control connection is the first, its data connection the second.
-congestion_is_seen() { # CLIENT-PID
-	kill -0 "$1" 2>/dev/null || return 0
-	inside "${net[client_ns]}" ss -tiHn state established "dport = :$iperf_port" >"$out/congestion"
-	data_is_seen
-}
-
-data_is_seen() {
-	(($(grep -c bytes_sent "$out/congestion") >= 2))
-}
-
 timed() { # NAME FUNCTION
 	local start=${EPOCHREALTIME/./} elapsed_us
 	"$2"
@@ -373,7 +289,7 @@ main() {
 	timed ping ping_measure
 	snapshot_take ping
 	processor_report
-	timed iperf iperf_measure
+	timed "$(load_name)" load_measure
 	[[ -e $out/sched.txt ]] || processor_sched_write
 	snapshot_take end
 	offloads_write "$out/end"

@@ -14,7 +14,7 @@ def header_lines(meta: Node) -> list[str]:
 def _measured(meta: Node) -> str:
     scenario = meta["scenario"]
     family, gso_max = scenario.get("family"), scenario.get("gso_max")
-    text = f"{scenario['name'].text()}: {scenario['topology'].text()}, IPv{family.count() if family else 4}"
+    text = f"{scenario['name'].text()}: {_network(scenario, family.count() if family else 4)}"
     if gso_max and gso_max.count():
         text += f", gso_max {gso_max.count()}"
     if scenario["ping_count"].count():
@@ -22,9 +22,23 @@ def _measured(meta: Node) -> str:
     if scenario["iperf_seconds"].count():
         together = scenario.get("together")
         text += " during" if together and together.boolean() else ";"
-        text += f" iperf3 -t {scenario['iperf_seconds'].count()} -C {scenario['cc'].text()}"
-        text += _iperf_args(scenario)
+        text += f" {_load(scenario)}"
     return f"{text}; blocks {meta['blocks'].count()}{_limit(meta)}, seed {meta['seed'].integer()}"
+
+
+def _network(scenario: Node, family: int) -> str:
+    """As the rows have it: those that differ are told by their labels."""
+    modes = list(scenario["modes"])
+    topologies = _of_rows(modes, "topology", Node.text, scenario["topology"].text())
+    families = _of_rows(modes, "family", lambda node: str(node.count()), str(family))
+    return f"{' and '.join(sorted(topologies))}, IPv{' and IPv'.join(sorted(families))}"
+
+
+def _load(scenario: Node) -> str:
+    seconds, size = scenario["iperf_seconds"].count(), scenario.get("udp_bytes")
+    if size and size.count():
+        return f"nfq-udp -t {seconds} -l {size.count()} -g {scenario['udp_segments'].count()}, rate per row"
+    return f"iperf3 -t {seconds} -C {scenario['cc'].text()}{_iperf_args(scenario)}"
 
 
 def _limit(meta: Node) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from .daemon import Daemon
 from .evidence import Evidence, Passage, Snapshot
 from .iperf3 import Traffic
-from .ledger import LATE_PACKETS, ledger_judge, load_is_datagrams, losses_count
+from .ledger import LATE_PACKETS, ledger_judge, load_is_datagrams, losses_of
 from .network_judge import aggregates_judge, greatest_frames, offloads_judge, settings_judge
 from .scenario import Mode, Scenario
 
@@ -72,7 +72,8 @@ def _ping_judge(scenario: Scenario, mode: Mode, evidence: Evidence) -> Iterator[
     if evidence.together != scenario.together:
         yield f"ping: ran {'while' if evidence.together else 'before'} iperf3 did"
     span_s, planned_s = max(ping.replied_at_s, default=0), ping.transmitted * scenario.ping_interval_ms / 1000
-    if evidence.together and span_s > LATE_SPAN * planned_s + LATE_SPAN_S:
+    planned_s += (ping.max_us or 0) / 1e6
+    if evidence.together and span_s > LATE_SPAN * planned_s + LATE_SPAN_S and not load_is_datagrams(evidence):
         yield f"ping: took {span_s:.1f} s for what is sent in {planned_s:.1f} s: replies held up later pings"
     if ping.transmitted != scenario.ping_count:
         yield f"ping: sent {ping.transmitted} of {scenario.ping_count}"
@@ -88,7 +89,7 @@ def _losses_allowed(mode: Mode, evidence: Evidence) -> int:
     """Of a program that may lose packets: as many pings as its queues dropped packets meanwhile."""
     passages = evidence.passages()
     if load_is_datagrams(evidence):
-        return losses_count(evidence)
+        return sum(losses_of(evidence))
     if not mode.may_drop or not passages:
         return 0
     return passages[2 if evidence.together else 1].lost - passages[0].lost
@@ -112,13 +113,20 @@ def _traffic_judge(scenario: Scenario, mode: Mode, evidence: Evidence) -> Iterat
 
 
 def _datagrams_judge(scenario: Scenario, mode: Mode, evidence: Evidence, traffic: Traffic) -> Iterator[str]:
-    """Each that is missing must have been counted where it was dropped."""
+    """Each that is missing must have been counted where it was dropped. What is dropped before it is segmented counts
+    once for all its datagrams. A queue that the kernel segments for counts one drop when it is full, and the segments
+    behind it in the same aggregate are dropped uncounted."""
     if traffic.asked_pps != scenario.udp_pps_of(mode):
         yield f"udp: {traffic.asked_pps} datagrams a second were asked for, not {scenario.udp_pps_of(mode)}"
-    missing = (traffic.lost_packets or 0) + (evidence.ping.lost if evidence.ping and evidence.together else 0)
-    counted = losses_count(evidence)
-    if missing != counted:
-        yield f"udp: {missing} packets are missing, but {counted} were counted as dropped"
+    missing, each = traffic.lost_packets or 0, traffic.segments or 1
+    queued, socket, elsewhere = losses_of(evidence)
+    pings = evidence.ping.lost if evidence.ping and evidence.together else 0
+    in_queue, in_elsewhere = (queued - pings, elsewhere) if queued >= pings else (0, elsewhere + queued - pings)
+    least = in_queue * (each if mode.gso else 1) + in_elsewhere + socket
+    most = (in_queue + in_elsewhere) * each + socket
+    if not least <= missing <= most:
+        told = f"{queued} in the queue, {socket} at the socket and {elsewhere} elsewhere"
+        yield f"udp: {missing} datagrams and {pings} pings are missing, but {told} were counted as dropped"
 
 
 def _links_judge(mode: Mode, evidence: Evidence) -> Iterator[str]:
@@ -196,7 +204,8 @@ def _segmentation_judge(mode: Mode, evidence: Evidence, pinged: Passage, end: Pa
     ruled = end.rule.packets - pinged.rule.packets
     ruled_bytes = end.rule.bytes - pinged.rule.bytes
     before, behind = greatest_frames(evidence)
-    aggregated = ruled_bytes > ruled * evidence.mtu or before > evidence.mtu
+    seen = bool(evidence.daemon) and evidence.daemon[-1].gso_packets > 0
+    aggregated = ruled_bytes > ruled * evidence.mtu or before > evidence.mtu or (seen and load_is_datagrams(evidence))
     if mode.gso is True and abs(queued - ruled) > LATE_PACKETS:
         yield f"gso: {queued} packets queued of {ruled} that the rule counted: the kernel segmented"
     if mode.gso is True and mode.aggregates is not False and not aggregated:

@@ -239,11 +239,12 @@ def load_is_datagrams(evidence: Evidence) -> bool:
     return evidence.traffic is not None and evidence.traffic.asked_pps is not None
 
 
-def losses_count(evidence: Evidence) -> int:
-    """Packets that anything between the ends has counted as dropped, since ping began."""
+def losses_of(evidence: Evidence) -> tuple[int, int, int]:
+    """Packets that were counted as dropped since ping began: in the queue, at the receiver's socket, elsewhere."""
     start, end = evidence.start, evidence.end
-    lost = end.passage.lost - start.passage.lost if start.passage and end.passage else 0
-    lost += sum(end.links[name].faults - start.links[name].faults for name in start.links)
-    lost += sum(drops - (start.qdisc_drops or {}).get(device, 0) for device, drops in (end.qdisc_drops or {}).items())
-    lost += (end.softnet_drops or 0) - (start.softnet_drops or 0)
-    return lost + sum(errors - (start.udp_errors or {}).get(role, 0) for role, errors in (end.udp_errors or {}).items())
+    queued = end.passage.lost - start.passage.lost if start.passage and end.passage else 0
+    sockets, qdiscs = start.udp_errors or {}, start.qdisc_drops or {}
+    socket = sum(errors - sockets.get(role, 0) for role, errors in (end.udp_errors or {}).items())
+    elsewhere = sum(end.links[name].faults - start.links[name].faults for name in start.links)
+    elsewhere += sum(drops - qdiscs.get(device, 0) for device, drops in (end.qdisc_drops or {}).items())
+    return queued, socket, elsewhere + (end.softnet_drops or 0) - (start.softnet_drops or 0)

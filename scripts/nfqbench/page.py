@@ -48,6 +48,7 @@ summary { cursor: pointer; }
 FIGURES = {
     "rtt.svg": "Round trip times of all valid cells. Further to the left is better.",
     "throughput.svg": "Throughput of each block, and its mean. Further to the right is better.",
+    "cdf.svg": "Round trip times of all valid cells, each row by itself. Further to the left is better.",
     "load.svg": "Round trip time while iperf3 runs, against the throughput that it reaches; medians over blocks.",
 }
 
@@ -96,7 +97,8 @@ def _list(items: Sequence[str]) -> str:
 
 
 def _measured(run: Run) -> str:
-    return _paragraph(run.scenario.question) + "".join(map(_paragraph, _unwrap(header_lines(run.meta))))
+    proof = f"What a valid cell has shown: {run.scenario.proof}" if run.scenario.proof else ""
+    return _paragraph(run.scenario.question) + (_paragraph(proof) if proof else "") + "".join(map(_paragraph, _unwrap(header_lines(run.meta))))
 
 
 def _unwrap(lines: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ white; after seven rows they begin again with another dash.
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .gnuplot import Point, data_block, decades_tics, plot_command, reach, svg_draw, text_quote, tics_list
 from .record import Cell
@@ -65,8 +65,10 @@ def plots_render(run: Run) -> dict[str, str]:
     pinged = [series for series in every if series.row.rtt_us]
     plots = {}
     if pinged:
-        readable = len(pinged) <= MOST_LINES and not lines and all(series.rtts_us for series in pinged)
-        plots["rtt.svg"] = _distribution_draw(run, pinged) if readable else _ranges_draw(run, pinged)
+        readable = len(pinged) <= MOST_LINES and all(series.rtts_us for series in pinged)
+        plots["rtt.svg"] = _distribution_draw(run, pinged, "rtt") if readable and not lines else _ranges_draw(run, pinged)
+        if readable and lines:
+            plots["cdf.svg"] = _distribution_draw(run, _tell_apart(pinged), "cdf")
     if any(series.row.gbps for series in every):
         loaded = [series for series in every if run.scenario.iperf_seconds_of(series.mode)]
         plots["throughput.svg"] = _throughput_draw(run, loaded)
@@ -86,6 +88,14 @@ def series_make(run: Run) -> list[Series]:
         cells = tuple(cell for cell in run.cells if cell.mode == mode.name)
         every.append(Series(mode, rows[mode.name], cells, _colour(place), dash))
     return every
+
+
+def _tell_apart(every: Sequence[Series]) -> list[Series]:
+    """Rows of one line, too."""
+    return [
+        replace(series, colour=_colour(place), dash=DASHES[place // len(COLOURS) % len(DASHES)])
+        for place, series in enumerate(every)
+    ]
 
 
 def _colour(place: int) -> str:
@@ -123,7 +133,7 @@ def _key_above(height: int) -> str:
 # --- distribution of the RTT ---
 
 
-def _distribution_draw(run: Run, every: Sequence[Series]) -> str:
+def _distribution_draw(run: Run, every: Sequence[Series], name: str) -> str:
     low, high = reach(rtt for series in every for rtt in (series.rtts_us[0], series.rtts_us[-1]))
     most = max(len(series.rtts_us) for series in every)
     top = _logit(1 - 0.4 / most)
@@ -146,7 +156,7 @@ def _distribution_draw(run: Run, every: Sequence[Series]) -> str:
         p50, p99 = (figure_format(percentile(rtts, share)) for share in MARKED)
         title = text_quote(f"{series.row.label}: {p50}, {p99}")
         plots.append(f"$d{number} using 1:2 with steps lw 2 {series.colour} dt {series.dash} title {title}")
-    return svg_draw("nfqbench_rtt", WIDTH, HEIGHT, [*script, plot_command(plots)])
+    return svg_draw(f"nfqbench_{name}", WIDTH, HEIGHT, [*script, plot_command(plots)])
 
 
 def _share_mark(share: float) -> str:

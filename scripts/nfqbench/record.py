@@ -20,6 +20,8 @@ from .plan import PlannedCell
 
 Json = dict[str, object]
 
+TAIL_PINGS = 1000  # from which on one of a thousand can be told
+
 TOLD_APART = ("ping", "traffic")  # parts of the evidence that have a place of their own in the line
 
 
@@ -30,6 +32,7 @@ class Rtt:
     max: float
     p50: float
     p99: float
+    p999: float | None = None  # of at least TAIL_PINGS pings
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,8 @@ def _ping_part(evidence: Evidence) -> Json | None:
     if ping is None:
         return None
     figures = {"mean": ping.mean_us, "p50": ping.percentile_us(0.5), "p99": ping.percentile_us(0.99)}
+    if ping.received >= TAIL_PINGS:
+        figures["p999"] = ping.percentile_us(0.999)
     rounded = {f"{key}_us": None if value is None else round(value, 3) for key, value in figures.items()}
     return {**asdict(ping), **rounded}
 
@@ -221,7 +226,7 @@ def cell_parse(node: Node) -> Cell:
         rtts_us=_numbers_parse(ping.get("rtts_us") if ping else None),
         replied_at_s=_numbers_parse(ping.get("replied_at_s") if ping else None),
         intervals=_intervals_parse(traffic),
-        rtt_us=Rtt(*(_figure(ping[f"{key}_us"], 1e9) for key in ("mean", "min", "max", "p50", "p99"))) if ping else None,
+        rtt_us=_rtt_parse(ping) if ping else None,
         gbps=_figure(traffic["gbps"], 1e6) if traffic else None,
         daemon_cpu_s_per_gb=cpu_s.number() if cpu_s else None,
         bytes_per_message=message.number() if message else None,
@@ -231,6 +236,14 @@ def cell_parse(node: Node) -> Cell:
         latency_us=_latency_parse(latency) if latency else None,
         **_datagrams_parse(traffic),
     )  # fmt: skip
+
+
+def _rtt_parse(ping: Node) -> Rtt:
+    mean, least, greatest, p50, p99 = (
+        _figure(ping[f"{key}_us"], 1e9) for key in ("mean", "min", "max", "p50", "p99")
+    )  # fmt: skip
+    tail = ping.get("p999_us")
+    return Rtt(mean, least, greatest, p50, p99, _figure(tail, 1e9) if tail else None)
 
 
 def _figure(node: Node, most: float) -> float:

@@ -10,7 +10,9 @@ from dataclasses import asdict, dataclass, replace
 from . import SCHEMA
 from .daemon import Latency, Percentiles
 from .document import Node
-from .record import Cell, Json, Rtt
+from .effects import Effect, effects_make
+from .lines import Line, lines_make
+from .record import Cell, Json
 from .scenario import AGAIN, CONTROL, CONTROL_DELAY_US, Mode, Scenario
 from .stats import (
     EQUIVALENT_AT_MOST, FASTER, INCONCLUSIVE, SLOWER, Interval, Ratio, deviation, floor_of, mean_interval, paired_ratio,
@@ -32,9 +34,15 @@ Pair = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class RttRow(Rtt):
+class RttRow:
+    mean: float
+    min: float
+    max: float
+    p50: float
+    p99: float
     ci95: Interval | None
     sigma: float | None
+    p999: float | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +127,8 @@ class Summary:
     again: Comparison | None  # the baseline's twin with it; None in older runs
     control: Control | None
     compare: tuple[Comparison, ...]
+    lines: tuple[Line, ...] = ()
+    effects: tuple[Effect, ...] = ()
 
     @property
     def all_rows(self) -> tuple[Row, ...]:
@@ -155,6 +165,8 @@ def summary_make(scenario: Scenario, cells: Sequence[Cell]) -> Summary:
         again=again,
         control=_control_make(scenario, valid),
         compare=tuple(_comparison_make(mode, other, valid, noise) for mode, other in scenario.compare),
+        lines=lines_make(scenario, valid),
+        effects=effects_make(scenario, valid, noise.rtt, noise.gbps),
     )
 
 
@@ -227,7 +239,13 @@ def _rtt_row(cells: Iterable[Cell]) -> RttRow | None:
         p99=statistics.median(rtt.p99 for rtt in rtts),
         ci95=mean_interval(means),
         sigma=deviation(means),
+        p999=_median_known([rtt.p999 for rtt in rtts]),
     )
+
+
+def _median_known(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known and len(known) == len(values) else None
 
 
 def _rate_row(cells: Iterable[Cell]) -> RateRow | None:

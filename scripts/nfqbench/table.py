@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from .daemon import Percentiles
 from .grid import UNKNOWN, WIDTH, Grid, figure_format, grid_join, grid_lines, grid_markdown, grids_fit, text_wrap
+from .effects import Effect
 from .header import header_lines
+from .lines import lines_grid
 from .references import published_sentences
-from .stats import Interval, Ratio
+from .stats import FASTER, SLOWER, Interval, Ratio
 from .store import Run
 from .summary import DIFFERENT, FEW_BLOCKS, Comparison, QueueRow, Reference, Row, RttRow, Summary
 
@@ -37,7 +39,10 @@ def _parts_join(run: Run, reference: Reference | None, grids: Sequence[list[str]
 
 def further_grids(summary: Summary) -> list[tuple[Grid, list[Grid]]]:
     """Those for which there are figures: of each the labels, and the columns that stay together."""
-    grids = [_compare_grid(summary), _cost_grid(summary), _queues_grid(summary.rows), _latency_grid(summary.rows)]
+    grids = [
+        _compare_grid(summary), _effects_grid(summary), lines_grid(summary.lines), _cost_grid(summary),
+        _queues_grid(summary.rows), _latency_grid(summary.rows),
+    ]  # fmt: skip
     return [(labels, parts) for labels, parts in grids if len(labels) > 1 and parts]
 
 
@@ -55,7 +60,7 @@ def _csv_row(name: str, row: Row, reference: Reference | None) -> dict[str, obje
     rtt, gbps = row.rtt_us, row.gbps
     fields: dict[str, object] = {"run": name, "mode": row.mode, "label": row.label, "baseline": row.baseline}
     fields.update(valid_cells=row.valid_cells, invalid_cells=row.invalid_cells)
-    for key in ("mean", "min", "max", "p50", "p99"):
+    for key in ("mean", "min", "max", "p50", "p99", "p999"):
         fields[f"rtt_us_{key}"] = getattr(rtt, key, None)
     fields["rtt_us_ci95_low"], fields["rtt_us_ci95_high"] = _ends(rtt.ci95 if rtt else None)
     fields["rtt_us_sigma"] = rtt.sigma if rtt else None
@@ -127,21 +132,29 @@ def _compare_grid(summary: Summary) -> tuple[Grid, list[Grid]]:
     labels = summary.labels
     pairs = pairs_told(summary)
     names = [[f"{labels[pair.mode]} / {labels[pair.other]}"] for pair in pairs]
+    return [["within a block"], *names], _ratios_grids(pairs)
+
+
+def _effects_grid(summary: Summary) -> tuple[Grid, list[Grid]]:
+    """Of a design, in the place of the ratios of its rows."""
+    return [["effects"], *([effect.label] for effect in summary.effects)], _ratios_grids(summary.effects)
+
+
+def _ratios_grids(pairs: Sequence[Comparison | Effect]) -> list[Grid]:
     figures = (("RTT", [(pair.rtt, pair.rtt_says) for pair in pairs]),
                ("Gbit/s", [(pair.gbps, pair.gbps_says) for pair in pairs]))  # fmt: skip
-    parts: list[Grid] = [
+    return [
         [[f"{name}: ratio", "95 %", "median", "statement"], *(_pair_texts(*pair) for pair in told)]
         for name, told in figures if any(ratio for ratio, _ in told)
     ]  # fmt: skip
-    return [["within a block"], *names], parts
 
 
 def pairs_told(summary: Summary) -> list[Comparison]:
-    """Each row with its baseline, what else the scenario asks for, the twins."""
+    """Each row with its baseline, what else the scenario asks for, the twins. Rows of a design are told by effects."""
     rows = [
         Comparison(row.mode, row.baseline, row.valid_cells, row.gbps_vs_baseline, row.rtt_vs_baseline, row.gbps_says,
                    row.rtt_says)
-        for row in summary.rows if row.mode != row.baseline
+        for row in summary.rows if row.mode != row.baseline and not summary.effects
     ]  # fmt: skip
     pairs = [*rows, *summary.compare, *([summary.again] if summary.again else [])]
     return list({(pair.mode, pair.other): pair for pair in pairs}.values())
@@ -151,7 +164,14 @@ def _pair_texts(ratio: Ratio | None, says: str | None) -> list[str]:
     if ratio is None:
         return [UNKNOWN, UNKNOWN, UNKNOWN, ""]
     ends = "-".join(map(figure_format, ratio.ci95)) if ratio.ci95 else UNKNOWN
-    return [figure_format(ratio.ratio), ends, figure_format(ratio.median), says or ""]
+    return [figure_format(ratio.ratio), ends, figure_format(ratio.median), _statement_format(ratio, says)]
+
+
+def _statement_format(ratio: Ratio, says: str | None) -> str:
+    if says not in (FASTER, SLOWER):
+        return says or ""
+    gain = 100 * (ratio.ratio - 1)
+    return f"{says}, {'+' if gain > 0 else '-'}{figure_format(abs(gain))} %"
 
 
 def _cost_grid(summary: Summary) -> tuple[Grid, list[Grid]]:
@@ -159,7 +179,9 @@ def _cost_grid(summary: Summary) -> tuple[Grid, list[Grid]]:
     rows = summary.all_rows
     costs = [["us a pass", "CPU s/GB", "bytes a message"], *(_cost_texts(row) for row in rows)]
     calls = [["calls a packet"], *([figure_format(row.calls_per_packet)] for row in rows)]
-    rtts = [["RTT p50", "p99"], *(_rtt_texts(row.rtt_us) for row in rows)]
+    tails = any(row.rtt_us and row.rtt_us.p999 is not None for row in rows)
+    rtts = [["RTT p50", "p99", "p99.9"], *(_rtt_texts(row.rtt_us) for row in rows)]
+    rtts = rtts if tails else [texts[:2] for texts in rtts]
     cells = [["cells"], *([f"{row.valid_cells} of {row.valid_cells + row.invalid_cells}"] for row in rows)]
     known = any(row.calls_per_packet is not None for row in rows)
     return _labels(rows), [costs, *([calls] if known else []), rtts, cells]
@@ -170,7 +192,8 @@ def _cost_texts(row: Row) -> list[str]:
 
 
 def _rtt_texts(rtt: RttRow | None) -> list[str]:
-    return [figure_format(rtt.p50), figure_format(rtt.p99)] if rtt else [UNKNOWN, UNKNOWN]
+    figures = (rtt.p50, rtt.p99, rtt.p999) if rtt else (None, None, None)
+    return [figure_format(figure) for figure in figures]
 
 
 def _labels(rows: Sequence[Row], heading: str = "") -> Grid:
