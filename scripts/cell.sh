@@ -207,7 +207,7 @@ namespaces_up() {
 	namespaces_are_up=yes
 	"$netns" up "${options[@]}" 2>>"$out/steps.log" || code=$?
 	if ((code)); then
-		tail -n 1 "$out/steps.log" | tee "$out/error" >&2
+		grep -v "^\[+\]" "$out/steps.log" | tail -n 1 | tee "$out/error" >&2
 		exit "$code"
 	fi
 	while IFS='=' read -r key value; do

@@ -140,12 +140,12 @@ tunnel_check() {
 	type -P wg >/dev/null || die 4 "--tunnel: not installed: wg (package wireguard-tools)"
 }
 
-# A key pair for this tunnel only; it is never on disk. A kernel that can keeps no packet back for MTU discovery.
+# Keys are for this tunnel only, and never on disk. A tunnel sends from the namespace in which it was made.
 tunnel_make() {
 	local router_key server_key
 	router_key=$(wg genkey) server_key=$(wg genkey)
-	run ip link add wg0 mtu "$((mtu - 80))" netns "$prefix-router" type wireguard
-	run ip link add wg0 mtu "$((mtu - 80))" netns "$prefix-server" type wireguard
+	inside router ip link add wg0 mtu "$((mtu - 80))" type wireguard
+	inside server ip link add wg0 mtu "$((mtu - 80))" type wireguard
 	tunnel_end_set router "$router_key" "$(wg pubkey <<<"$server_key")" "$outer_server4"
 	tunnel_end_set server "$server_key" "$(wg pubkey <<<"$router_key")" "$outer_router4"
 	ip_in router address add "$outer_router4/24" dev to-server
@@ -157,7 +157,7 @@ tunnel_make() {
 	ip_in router link set wg0 up
 	ip_in server link set wg0 up
 	ip_in server route add default dev wg0
-	ip_in server -6 route add default dev wg0
+	ip_in server route add ::/0 dev wg0
 }
 
 tunnel_end_set() { # ROLE PRIVATE-KEY PUBLIC-KEY-OF-PEER ADDRESS-OF-PEER
