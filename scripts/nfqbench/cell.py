@@ -32,12 +32,7 @@ def cell_measure(planned: PlannedCell, scenario: Scenario, prepared: Path, folde
     """Fills `folder`. A cell that could not be completed has a file "error" in it; only what makes every further cell
     pointless is raised. `prepared` is {work} in a processor's command."""
     limit_s = scenario.ping_count * scenario.ping_interval_ms / 1000 + scenario.iperf_seconds + OVERHEAD_LIMIT_S
-    command = ["setpriv", "--pdeathsig", "TERM", "--", str(paths.CELL)]
-    options = {"out": str(folder), "prefix": prefix_ours(), **_options(scenario, planned.mode)}
-    if planned.mode.queue:
-        options.update(_queue_options(scenario, planned.mode, prepared))
-    command += [word for name, value in options.items() for word in (f"--{name}", value)]
-    command += ["--together"] if scenario.together else []
+    command = ["setpriv", "--pdeathsig", "TERM", "--", *cell_command(planned, scenario, prepared, folder)]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         errors="replace", start_new_session=True,
@@ -49,7 +44,15 @@ def cell_measure(planned: PlannedCell, scenario: Scenario, prepared: Path, folde
     finally:
         if process.poll() is None:
             _cell_end(process)
-    _status_check(process.returncode, stderr, folder)
+    status_check(process.returncode, stderr, folder)
+
+
+def cell_command(planned: PlannedCell, scenario: Scenario, prepared: Path, folder: Path) -> list[str]:
+    options = {"out": str(folder), "prefix": prefix_ours(), **_options(scenario, planned.mode)}
+    if planned.mode.queue:
+        options.update(_queue_options(scenario, planned.mode, prepared))
+    words = [word for name, value in options.items() for word in (f"--{name}", value)]
+    return [str(paths.CELL), *words, *(["--together"] if scenario.together else [])]
 
 
 def work_insert(command: str, prepared: Path) -> str:
@@ -94,7 +97,7 @@ def _cell_end(process: "subprocess.Popen[str]") -> None:
     namespaces_remove(prefix_ours())
 
 
-def _status_check(status: int, stderr: str, folder: Path) -> None:
+def status_check(status: int, stderr: str, folder: Path) -> None:
     last = (stderr.strip().splitlines() or ["no message"])[-1]
     if status == 2:
         raise UsageError(last)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from . import VERSION, paths
+from . import VERSION, paths, vm
 from .check import scenario_check
 from .controls import controls_add
 from .doctor import doctor_examine, findings_render, run_is_possible
@@ -29,6 +29,7 @@ from .scenario import BLOCKS, Scenario, everywhere_replace, ping_option, rows_ch
 from .scenarios import scenario_find
 from .summary import Summary
 from .table import text_render
+from .vm import kernel_check
 
 DEFAULT_SCENARIO = "gso"
 QUICK = {"blocks": 3, "ping_count": 100, "ping_interval_ms": 5, "iperf_seconds": 1}
@@ -130,6 +131,7 @@ def _run_options_add(command: argparse.ArgumentParser) -> None:
     add("--iperf-args", metavar="ARGS", help="more arguments for iperf3's client, such as \"-P 2\"")
     add("--processor", action="append", default=[], metavar="CMD",
         help="a program to measure in the place of nfq-noop: \"CMD {queue}\"; several are compared; nfq-noop is itself")  # fmt: skip
+    add("--vm", metavar="KERNEL", help="in an emulated machine under that kernel, such as 6.12 or 6.1-rt: see vm.sh --help")
     add("--no-controls", action="store_true", help="measure neither noise floor nor positive control")
     add("--extended", action="store_true", help="store also what identifies this machine: names, addresses, firmware")
     add("--name", metavar="LABEL", help="what the machine is called in the results; default: by its CPU")
@@ -162,6 +164,8 @@ def _doctor(_: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
+    if options.vm:
+        _vm_defaults(options)
     scenario = _scenario_adjust(scenario_find(options.scenario), options)
     root_ensure(arguments)
     scenario, note = _sched_settle(scenario, asked=options.sched is not None)
@@ -173,6 +177,7 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
         parent=options.out or paths.results_default(),
         precision=options.precision,
         extended=options.extended,
+        vm=options.vm,
     )
     cells = scenario.blocks * len(request.scenario.modes)
     most = "at most " if request.precision else ""
@@ -182,6 +187,15 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     run = run_perform(request)
     print(text_render(run), end="")
     return 0 if results_are_valid(run.summary) else INVALID_RESULTS
+
+
+def _vm_defaults(options: argparse.Namespace) -> None:
+    """Little of everything, and no controls, since nothing is concluded from times."""
+    kernel_check(options.vm)
+    options.no_controls = True
+    options.blocks = options.blocks or vm.BLOCKS
+    options.ping = options.ping or vm.PING
+    options.iperf = vm.IPERF_SECONDS if options.iperf is None else options.iperf
 
 
 def _sched_settle(scenario: Scenario, asked: bool) -> tuple[Scenario, str | None]:

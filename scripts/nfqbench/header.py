@@ -56,6 +56,9 @@ def _iperf_args(scenario: Node) -> str:
 def _machine(meta: Node) -> str:
     machine = meta["machine"]
     text = f"{meta['started'].text()}, host \"{meta['host'].text()}\": {machine['cpu'].text()}, "
+    emulated = meta.get("emulated")
+    if emulated and emulated.boolean():
+        return f"{text}EMULATED machine, Linux {machine['kernel']['release'].text()}"
     return f"{text}{machine['cpus'].count()} CPUs{_virtual(machine)}, Linux {machine['kernel']['release'].text()}"
 
 

@@ -201,13 +201,14 @@ def ledger_judge(mode: Mode, evidence: Evidence) -> Iterator[str]:
 
 
 def _bytes_judge(evidence: Evidence, phase: str, counts: dict[str, int | None]) -> Iterator[str]:
-    """GRO that makes one packet of several saves their headers."""
+    """GRO that makes one packet of several saves their headers. Of its packets a tunnel counts the encrypted bytes."""
     packets, size, ruled = (counts.get(key) for key in ("veth_in", "veth_in_bytes", "rule_bytes"))
     if packets is None or size is None or ruled is None:
         return
     size -= ETHERNET_BYTES * packets
     slack = LATE_PACKETS * evidence.mtu
-    if ruled > size + slack or (ruled < size - slack and (phase == "ping" or evidence.gro is False)):
+    exact = not evidence.tunnel and (phase == "ping" or evidence.gro is False)
+    if ruled > size + slack or (ruled < size - slack and exact):
         yield f"ledger: {PHASES[phase]}: {size} bytes at {NAMES['veth_in']}, {ruled} at {NAMES['rule']}"
 
 

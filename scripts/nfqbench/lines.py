@@ -75,7 +75,7 @@ def _doubling_find(steps: Sequence[Step]) -> float | None:
     for (rate, p99), (next_rate, next_p99) in zip(points, points[1:]):
         if p99 < limit <= next_p99:
             share = math.log(limit / p99) / math.log(next_p99 / p99)
-            return rate * (next_rate / rate) ** share
+            return rate * math.exp(share * math.log(next_rate / rate))
     return None
 
 

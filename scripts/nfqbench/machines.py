@@ -32,7 +32,9 @@ def _legend(runs: Mapping[str, Run], references: Mapping[str, Reference]) -> lis
 
 def machine_line(run: Run) -> str:
     machine = run.meta["machine"]
-    return f"{machine['cpu'].text()}, {machine['cpus'].count()} CPUs, Linux {machine['kernel']['release'].text()}"
+    emulated = run.meta.get("emulated")
+    kernel = f"Linux {machine['kernel']['release'].text()}{', emulated' if emulated and emulated.boolean() else ''}"
+    return f"{machine['cpu'].text()}, {machine['cpus'].count()} CPUs, {kernel}"
 
 
 def _setting(group: Mapping[str, Run]) -> str:

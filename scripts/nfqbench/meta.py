@@ -13,6 +13,7 @@ from .machine import machine_describe, machine_extended, tools_describe, version
 from .privileges import user_namespace_is_ours
 from .record import Json
 from .scenario import Scenario
+from .vm import guest_take
 
 OFFLOADS = (
     "rx-checksumming", "tx-checksumming", "tcp-segmentation-offload", "generic-segmentation-offload",
@@ -31,11 +32,15 @@ class Request:
     parent: Path  # of the run directory
     precision: float | None = None  # enough for a ratio, as a fraction: fewer blocks will do
     extended: bool = False
+    vm: str | None = None  # the kernel of an emulated machine to measure in
 
 
 def meta_make(request: Request, cells: Path, started: str, finished: str, blocks: int) -> Json:
     """`cells` holds the raw folders; of so many blocks."""
-    scenario = request.scenario
+    scenario, machine = request.scenario, machine_describe()
+    guest = guest_take(cells) if request.vm else None
+    if guest:
+        machine["kernel"] = guest
     policy, priority = sched_expected("inherit")
     return {
         "schema": SCHEMA,
@@ -55,7 +60,8 @@ def meta_make(request: Request, cells: Path, started: str, finished: str, blocks
             "inherited": {"policy": policy, "priority": priority},
         },
         "root": not user_namespace_is_ours(),
-        "machine": machine_describe(),
+        "emulated": request.vm is not None,
+        "machine": machine,
         "extended": machine_extended() if request.extended else None,
         "tools": tools_describe(),
         **_topology_describe(cells),

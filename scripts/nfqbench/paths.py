@@ -9,6 +9,7 @@ SCRIPTS = Path(__file__).resolve().parent.parent
 ROOT = SCRIPTS.parent
 CELL = SCRIPTS / "cell.sh"
 NETNS = SCRIPTS / "netns.sh"
+VM = SCRIPTS / "vm.sh"
 INSTALL_DEPS = SCRIPTS / "install-deps"
 SCENARIOS = SCRIPTS / "scenarios"
 REFERENCES = ROOT / "results" / "reference"

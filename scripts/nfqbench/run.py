@@ -23,6 +23,7 @@ from .render import files_render
 from .scenario import Scenario
 from .store import Run, json_render, jsonl_render, parent_prepare, run_make, run_name, run_store
 from .summary import is_enough
+from .vm import block_measure, scenario_check_vm
 
 WORK = "nfq-bench-"
 PREPARE_LIMIT_S = 300
@@ -49,7 +50,10 @@ def cpus_read(text: str) -> set[int]:
 
 
 def run_perform(request: Request) -> Run:
-    cpus_check(request.scenario)
+    if request.vm:
+        scenario_check_vm(request.scenario)
+    else:
+        cpus_check(request.scenario)
     parent_prepare(request.parent)
     stale_remove()
     work = Path(tempfile.mkdtemp(prefix=f"{WORK}{os.getpid()}-"))
@@ -120,7 +124,10 @@ def _blocks_measure(request: Request, cells: Path, prepared: Path) -> list[Json]
     try:
         for planned in plan:
             shown.begin(planned)
-            record = _cell_record(scenario, planned, cells / planned.folder, prepared)
+            if request.vm and planned.position == 1:
+                block = [cell for cell in plan if cell.block == planned.block]
+                block_measure(request.vm, block, scenario, prepared, cells)
+            record = _cell_record(request, planned, cells / planned.folder, prepared)
             records.append(record)
             shown.end(planned, cell_parse(Node(record, "runs.jsonl")))
             _hope_check(records, len(scenario.modes))
@@ -143,9 +150,10 @@ def _is_enough(request: Request, blocks: int, records: list[Json]) -> bool:
     return is_enough(request.scenario, cells, blocks, request.precision)
 
 
-def _cell_record(scenario: Scenario, planned: PlannedCell, folder: Path, prepared: Path) -> Json:
-    started = utc_now()
-    cell_measure(planned, scenario, prepared, folder)
+def _cell_record(request: Request, planned: PlannedCell, folder: Path, prepared: Path) -> Json:
+    started, scenario = utc_now(), request.scenario
+    if not request.vm:
+        cell_measure(planned, scenario, prepared, folder)
     try:
         evidence = evidence_read(folder)
     except Refused as error:

@@ -19,7 +19,7 @@ from .document import Node, document_parse, documents_parse, file_parse, value_r
 from .errors import Failure, Refused, UsageError
 from .record import Cell, Json, cell_parse
 from .scenario import AGAIN, CONTROL, Scenario
-from .summary import Summary, summary_make
+from .summary import Summary, summary_make, summary_mute
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,13 @@ def run_make(meta: Node, records: Sequence[Node]) -> Run:
     strange = {cell.mode for cell in cells} - {mode.name for mode in scenario.modes}
     if strange:
         raise meta.refuse(f"does not tell of the rows {', '.join(sorted(strange))}")
-    return Run(meta, scenario, tuple(records), cells, summary_make(scenario, cells))
+    summary = summary_make(scenario, cells)
+    return Run(meta, scenario, tuple(records), cells, summary_mute(summary) if _is_emulated(meta) else summary)
+
+
+def _is_emulated(meta: Node) -> bool:
+    emulated = meta.get("emulated")
+    return emulated is not None and emulated.boolean()
 
 
 def _scenario_check(node: Node, scenario: Scenario) -> None:

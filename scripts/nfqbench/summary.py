@@ -6,6 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from . import SCHEMA
 from .daemon import Latency, Percentiles
@@ -31,6 +32,8 @@ ALARM = 0.99
 
 Figure = Callable[[Cell], float | None]
 Pair = tuple[float, float]
+
+MUTE: dict[str, Any] = {"rtt_says": None, "gbps_says": None}
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,18 @@ def summary_make(scenario: Scenario, cells: Sequence[Cell]) -> Summary:
         compare=tuple(_comparison_make(mode, other, valid, noise) for mode, other in scenario.compare),
         lines=lines_make(scenario, valid),
         effects=effects_make(scenario, valid, noise.rtt, noise.gbps),
+    )
+
+
+def summary_mute(summary: Summary) -> Summary:
+    """Without statements, for figures that mean nothing."""
+    return replace(
+        summary,
+        rows=tuple(replace(row, **MUTE) for row in summary.rows),
+        controls=tuple(replace(row, **MUTE) for row in summary.controls),
+        again=replace(summary.again, **MUTE) if summary.again else None,
+        compare=tuple(replace(pair, **MUTE) for pair in summary.compare),
+        effects=tuple(replace(effect, **MUTE) for effect in summary.effects),
     )
 
 

@@ -35,7 +35,7 @@ def effects(figure: Callable[[int, int, int], float], blocks: int = 3) -> dict[s
 class Effects(unittest.TestCase):
     def ratio(self, effect: Effect) -> float:
         assert effect.gbps
-        return effect.gbps.ratio
+        return float(effect.gbps.ratio)
 
     def test_two_factors_that_do_not_mind_each_other(self) -> None:
         found = effects(lambda block, a, b: 2 * 4**a * 3**b * block)

@@ -19,7 +19,7 @@ def cell(block: int, mode: str, told: Told) -> Cell:
 
 def line(*rows: Sequence[Told]) -> Line:
     """Of the first line: for each row what its blocks told."""
-    valid = {mode.name: [] for mode in scenario_of_lines().modes}
+    valid: dict[str, list[Cell]] = {mode.name: [] for mode in scenario_of_lines().modes}
     valid |= {f"none-{1 << n}": [cell(b, "", told) for b, told in enumerate(row)] for n, row in enumerate(rows)}
     return lines_make(scenario_of_lines(), valid)[0]
 

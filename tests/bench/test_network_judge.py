@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from helper import FolderTest, scenario_recorded, text_change
+from helper import FolderTest, scenario_recorded
 from nfqbench.evidence import evidence_read
 from nfqbench.judge import judge
 from nfqbench.scenario import Scenario

@@ -31,12 +31,13 @@ class Told(unittest.TestCase):
         self.assertAlmostEqual(last.gbps, 500 * 64 * 8 / 0.25 / 1e9)
 
     def test_contradictions(self) -> None:
-        for change, why in (
+        wrong: tuple[tuple[dict[str, Any], str], ...] = (
             ({"lost": 499}, "2500 received and 499 lost of 3000 sent"), ({"strange": 1}, "1 datagrams were not those"),
             ({"received": 0, "lost": 3000}, "nothing was measured"), ({"receive_seconds": 0}, "nothing was measured"),
             ({"intervals": []}, "2500 received, 0 in its intervals"), ({"schema": 2}, "schema 2 is not understood"),
             ({"sent": -1}, "cannot be negative"),
-        ):  # fmt: skip
+        )  # fmt: skip
+        for change, why in wrong:
             with self.subTest(why=why), self.assertRaisesRegex(Refused, f"^udp.json: .*{why}"):
                 udp_parse(json.dumps({**TOLD, **change}), "udp.json")
 
