@@ -94,7 +94,7 @@ prepare = mkdir -p $(@D) 2>/dev/null && [ -w $(@D) ] || { echo "make: cannot wri
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all tests check check-san bench bench-micro lint lint-format lint-tidy lint-cppcheck lint-shell lint-build \
+.PHONY: all tests check check-san check-vm check-scenarios bench bench-micro lint lint-format lint-tidy lint-cppcheck lint-shell lint-build \
 	lint-python lint-man install uninstall clean help FORCE
 
 all: $(BUILD)/nfq-noop $(BUILD)/nfq-udp $(BUILD)/libnq.a $(if $(filter build,$(BUILD)),nfq-noop nfq-udp) ## build daemon and library (default)
@@ -110,6 +110,19 @@ check: ## install what is missing, build, run all tests: as root or as an ordina
 check-san: ## unit, kernel and netns tests of daemons built with the sanitizers
 	@$(MAKE) --no-print-directory check SAN=address,undefined CHECK='unit kernel netns'
 	@$(MAKE) --no-print-directory check SAN=thread CHECK='unit kernel netns'
+
+# Two emulated machines at a time, each of a single thread.
+check-vm: ## tests under Linux 6.1 and 6.12, with and without PREEMPT_RT, in emulated machines: 10 minutes
+	@$(install_deps) vm || true
+	@$(MAKE) --no-print-directory all
+	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' NFQ_UDP='$(abspath $(BUILD))/nfq-udp' \
+		prove --failures --comments --jobs 2 --exec 'timeout --kill-after=30 600' tests/vm/*.t
+
+check-scenarios: ## every row of every scenario, quickly: a quarter of an hour
+	@$(install_deps) check
+	@$(MAKE) --no-print-directory all
+	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' NFQ_UDP='$(abspath $(BUILD))/nfq-udp' NFQ_TEST_ALL_ROWS=yes \
+		prove --failures --comments tests/bench/all.t :: test_scenarios.py
 
 bench: ## install what is missing, build, measure, print the table
 	@$(install_deps) bench

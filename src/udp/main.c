@@ -44,7 +44,9 @@ int udp_socket_open(const struct udp_options *options, int type, int is_receiver
 	const struct addrinfo hints = { .ai_socktype = type,
 					.ai_flags = (is_receiver ? AI_PASSIVE : 0) | AI_NUMERICHOST };
 	struct addrinfo *found;
-	int yes = 1, code, socket_fd;
+	int yes = 1;
+	int code;
+	int socket_fd;
 
 	code = getaddrinfo(options->address, options->port, &hints, &found);
 	if (code)
@@ -145,7 +147,8 @@ int main(int argc, char *argv[])
 {
 	static const struct option words[] = { { "help", no_argument, NULL, 'h' }, { 0 } };
 	struct udp_options options = { .port = "5201", .pps = 10000, .bytes = 64, .segments = 1, .seconds = 2 };
-	int option, is_receiver = -1;
+	int option;
+	int is_receiver = -1;
 
 	while ((option = getopt_long(argc, argv, "sc:B:p:r:l:g:t:h", words, NULL)) != -1)
 		option_take(&options, option, &is_receiver);

@@ -127,7 +127,8 @@ static void counts_tell(int control, struct reception *reception)
 int udp_receive(const struct udp_options *options)
 {
 	static struct reception reception = { .total = UINT64_MAX };
-	int listener = udp_socket_open(options, SOCK_STREAM, 1), data = udp_socket_open(options, SOCK_DGRAM, 1);
+	int listener = udp_socket_open(options, SOCK_STREAM, 1);
+	int data = udp_socket_open(options, SOCK_DGRAM, 1);
 	int control;
 	char line[UDP_LINE];
 

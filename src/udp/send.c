@@ -58,7 +58,8 @@ static size_t burst_fill(unsigned char buffer[], const struct udp_options *optio
 static struct sent datagrams_send(int data, const struct udp_options *options, uint64_t run)
 {
 	static unsigned char buffer[BUFFER_BYTES];
-	const uint64_t start_ns = udp_now_ns(), end_ns = start_ns + options->seconds * UINT64_C(1000000000);
+	const uint64_t start_ns = udp_now_ns();
+	const uint64_t end_ns = start_ns + options->seconds * UINT64_C(1000000000);
 	const double pause_ns = 1e9 * options->segments / (double)options->pps;
 	struct sent sent = { 0 };
 
@@ -116,7 +117,8 @@ static void result_print(const struct udp_options *options, const struct sent *s
 int udp_send(const struct udp_options *options)
 {
 	const uint64_t most = options->pps * options->seconds + options->segments;
-	int control = udp_socket_open(options, SOCK_STREAM, 0), data = udp_socket_open(options, SOCK_DGRAM, 0);
+	int control = udp_socket_open(options, SOCK_STREAM, 0);
+	int data = udp_socket_open(options, SOCK_DGRAM, 0);
 	char line[UDP_LINE];
 	struct sent sent;
 	uint64_t run;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs the unit tests beside this file (test_*.py) and tells each result in TAP, so that prove counts them, too."""
+"""Runs the unit tests beside this file (test_*.py, or those of a pattern) and tells each result in TAP, so that prove
+counts them, too."""
 
 import sys
 import traceback
@@ -65,7 +66,8 @@ def main() -> int:
     sys.path.insert(0, str(SCRIPTS))
     result = TapResult(sys.stdout)
     result.buffer = True  # what a test prints is no result
-    unittest.defaultTestLoader.discover(str(HERE)).run(result)
+    pattern = sys.argv[1] if len(sys.argv) > 1 else "test*.py"
+    unittest.defaultTestLoader.discover(str(HERE), pattern).run(result)
     if result.count == 0:
         print("Bail out! no test in", HERE)
         return 1

@@ -35,10 +35,11 @@ def effects(figure: Callable[[int, int, int], float], blocks: int = 3) -> dict[s
 class Effects(unittest.TestCase):
     def ratio(self, effect: Effect) -> float:
         assert effect.gbps
-        return float(effect.gbps.ratio)
+        ratio: float = effect.gbps.ratio
+        return ratio
 
     def test_two_factors_that_do_not_mind_each_other(self) -> None:
-        found = effects(lambda block, a, b: 2 * 4**a * 3**b * block)
+        found = effects(lambda block, a, b: 2 * 4.0**a * 3.0**b * block)
         self.assertEqual(list(found), ["GSO: on / off", "wait: spin / sleep", "GSO x wait"])
         self.assertAlmostEqual(self.ratio(found["GSO: on / off"]), 4)
         self.assertAlmostEqual(self.ratio(found["wait: spin / sleep"]), 3)

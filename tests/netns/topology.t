@@ -19,7 +19,8 @@ first_ping_test() { # PASSES OPTIONS...
 
 status_test() {
 	local keys=(prefix topology hook backend queue_ns queues fanout bypass client_ns router_ns server_ns
-		server_addr4 server_addr6 client_addr4 client_addr6 mtu tso gro gso_max rps rule4_packets rule4_bytes rule6_packets
+		server_addr4 server_addr6 client_addr4 client_addr6 mtu tso gro gso_max rps conntrack conntrack_entries
+		nat_packets tunnel rule4_packets rule4_bytes rule6_packets
 		rule6_bytes)
 	net_up
 	is "status prints its keys in order" \
@@ -97,14 +98,14 @@ usage_test() {
 		sideways
 		up --frobnicate
 		up -x
-		up --topology bridge
+		up --topology ring
 		up --hook input
 		up --topology pair --hook forward
 		up --queue 65535 --queues 2
 		up --queues 0
 		up --fanout cpu
 		up --fanout addresses --queues 2
-		up --gso-max 200000
+		up --gso-max 20000
 		up --topology pair --gso-max 65535
 		up --topology pair --gso-max 524281
 		up --rps 9999
