@@ -36,11 +36,13 @@ ping_measure() {
 }
 
 ping_start() {
-	local count=${ping%@*} interval_ms=${ping#*@} interval
+	local count=${ping%@*} interval_ms=${ping#*@} interval linger=2
+	# If one is lost ping waits at its end, and has to be done before the load.
+	[[ ! $udp ]] || linger=1
 	printf -v interval '%d.%03d' $((interval_ms / 1000)) $((interval_ms % 1000))
 	enter_set "${net[client_ns]}" client
 	"${enter[@]}" timeout $((count * interval_ms / 1000 + 15)) \
-		ping -"$family" -D -n -c "$count" -i "$interval" -W 2 "$address" \
+		ping -"$family" -D -n -c "$count" -i "$interval" -W "$linger" "$address" \
 		>"$out/ping.txt" 2>"$out/ping.err" </dev/null &
 	ping_pid=$!
 }

@@ -59,7 +59,8 @@ readonly usage="usage: cell.sh --out DIR [--prefix P] [--topology router|pair|br
 # Options with a value: a variable for each, and the form of the value.
 out='' prefix=nfq topology=router hook='' mode=queue queue=0 queues=1 fanout=hash family=4
 processor='' noop_args='' sched=inherit pin='' ping=200@10 iperf=5 iperf_args='' cc=cubic
-mtu=1500 tso='' gro='' gso_max='' conntrack=off tunnel='' udp='' udp_bytes=64 udp_segments=16 rps='' busy='' bypass=no together=no ready=10
+mtu=1500 tso='' gro='' gso_max='' conntrack=off tunnel='' udp='' udp_bytes=64 udp_segments=16
+rps='' busy='' bypass=no together=no ready=10
 readonly -A forms=(
 	[out]='[^[:cntrl:]]+'
 	[prefix]='[a-z0-9][a-z0-9-]{0,31}'

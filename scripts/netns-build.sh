@@ -72,17 +72,23 @@ offloads_set() { # ROLE DEVICE
 	[[ ! ${settings[*]} ]] || inside "$1" ethtool -K "$2" "${settings[@]}"
 }
 
-# Greater aggregates. IPv6 marks them by a header that makes their segments 8 bytes too long to be forwarded at equal MTU;
-# IPv4 does without. A kernel before Linux 6.3 has them for IPv6 only.
+# Greater aggregates. IPv6 marks them by a header that makes their segments 8 bytes too long to be forwarded at equal
+# MTU; IPv4 does without. A kernel before Linux 6.3 has them for IPv6 only, and ignores what it is asked for.
 sizes_set() { # ROLE DEVICE
 	[[ $gso_max ]] || return 0
 	if [[ $topology == @(pair|lo) ]]; then
 		inside "$1" ip link set dev "$2" gso_max_size "$gso_max" gro_max_size "$gso_max"
 	fi
-	# iproute2 before 6.3 does not know the words.
-	nsenter --net="/run/netns/$prefix-$1" -- ip link set dev "$2" gso_ipv4_max_size "$gso_max" \
-		gro_ipv4_max_size "$gso_max" 2>/dev/null ||
-		inside "$1" "$here/link-sizes" "$2" "$gso_max"
+	sizes4_set "$1" "$2" 2>/dev/null && return
+	log "[+] nsenter --net=/run/netns/$prefix-$1 -- $here/link-sizes $2 $gso_max"
+	nsenter --net="/run/netns/$prefix-$1" -- "$here/link-sizes" "$2" "$gso_max" || exit
+}
+
+# Fails with an iproute2 before 6.3, which does not know the words.
+sizes4_set() { # ROLE DEVICE
+	local enter=(nsenter --net="/run/netns/$prefix-$1" --)
+	"${enter[@]}" ip link set dev "$2" gso_ipv4_max_size "$gso_max" gro_ipv4_max_size "$gso_max" &&
+		[[ $("${enter[@]}" ip -d link show dev "$2") == *" gro_ipv4_max_size $gso_max "* ]]
 }
 
 address_add() { # ROLE DEVICE ADDRESS4/LENGTH ADDRESS6/LENGTH
@@ -140,14 +146,16 @@ tunnel_check() {
 	type -P wg >/dev/null || die 4 "--tunnel: not installed: wg (package wireguard-tools)"
 }
 
-# Keys are for this tunnel only, and never on disk. A tunnel sends from the namespace in which it was made.
+# Keys are for this tunnel only, and never on disk, where an older bash puts a here-string. A tunnel sends from the
+# namespace in which it was made.
 tunnel_make() {
 	local router_key server_key
-	router_key=$(wg genkey) server_key=$(wg genkey)
+	router_key=$(wg genkey)
+	server_key=$(wg genkey)
 	inside router ip link add wg0 mtu "$((mtu - 80))" type wireguard
 	inside server ip link add wg0 mtu "$((mtu - 80))" type wireguard
-	tunnel_end_set router "$router_key" "$(wg pubkey <<<"$server_key")" "$outer_server4"
-	tunnel_end_set server "$server_key" "$(wg pubkey <<<"$router_key")" "$outer_router4"
+	tunnel_end_set router "$router_key" "$(wg pubkey < <(echo "$server_key"))" "$outer_server4"
+	tunnel_end_set server "$server_key" "$(wg pubkey < <(echo "$router_key"))" "$outer_router4"
 	ip_in router address add "$outer_router4/24" dev to-server
 	ip_in server address add "$outer_server4/24" dev eth0
 	ip_in router neighbour add "$outer_server4" lladdr "$server_mac" dev to-server nud permanent
@@ -163,7 +171,7 @@ tunnel_make() {
 tunnel_end_set() { # ROLE PRIVATE-KEY PUBLIC-KEY-OF-PEER ADDRESS-OF-PEER
 	log "[+] nsenter --net=/run/netns/$prefix-$1 -- wg set wg0 ... endpoint $4:51820"
 	nsenter --net="/run/netns/$prefix-$1" -- wg set wg0 listen-port 51820 private-key /dev/stdin peer "$3" \
-		allowed-ips 0.0.0.0/0,::/0 endpoint "$4:51820" <<<"$2" || die 1 "wg set wg0 failed in $prefix-$1"
+		allowed-ips 0.0.0.0/0,::/0 endpoint "$4:51820" < <(echo "$2") || die 1 "wg set wg0 failed in $prefix-$1"
 	[[ ! $gro ]] || inside "$1" ethtool -K wg0 gro "$gro"
 }
 

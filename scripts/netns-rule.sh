@@ -1,11 +1,11 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# netns-rule.sh: the rules of netns.sh: the queue rule, once for IPv4 and once for IPv6, by whichever of nft, iptables-nft and
-# iptables-legacy the machine supports. To be sourced.
+# netns-rule.sh: the rules of netns.sh: the queue rule, once for IPv4 and once for IPv6, by whichever of nft,
+# iptables-nft and iptables-legacy the machine supports. To be sourced.
 #
 # A rule in OUTPUT or INPUT matches the server's address only; in FORWARD there is nothing else to match.
-
+#
 # A rule that asks for the state of a connection, or translates addresses, makes the kernel track connections.
 
 # shellcheck disable=SC2154 # options of netns.sh
@@ -31,13 +31,15 @@ conntrack_add() { # BACKEND 6-OR-NOTHING LAUNCHER...
 	[[ $conntrack == on ]] || nat_add "$@"
 }
 
-# Hides the client behind the router.
+# Hides the client behind the router. What leaves by the link itself is the tunnel's, if there is one.
 nat_add() { # BACKEND 6-OR-NOTHING LAUNCHER...
+	local device=to-server
+	[[ ! $tunnel ]] || device=wg0
 	if [[ $1 == nft ]]; then
-		"${@:3}" nft "add chain ip$2 nfq nat { type nat hook postrouting priority 100; };" \
-			"add rule ip$2 nfq nat oifname to-server counter masquerade"
+		"${@:3}" nft "add table ip$2 nfq; add chain ip$2 nfq nat { type nat hook postrouting priority 100; };" \
+			"add rule ip$2 nfq nat oifname $device counter masquerade"
 	else
-		"${@:3}" "ip$2tables-${1#iptables-}" -w -t nat -A POSTROUTING -o to-server -j MASQUERADE
+		"${@:3}" "ip$2tables-${1#iptables-}" -w -t nat -A POSTROUTING -o "$device" -j MASQUERADE
 	fi
 }
 

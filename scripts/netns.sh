@@ -14,8 +14,8 @@
 #     With --tunnel wireguard the addresses on the right are those of wg0 at both ends; the link carries 10.0.3.254 and
 #     10.0.3.1.
 #
-#   bridge: as a router, but the namespace in the middle has a bridge of its two links, br0, whose IP packets pass FORWARD
-#     all the same (br_netfilter). Client and server have the addresses and prefixes of a pair.
+#   bridge: as a router, but the namespace in the middle has a bridge of its two links, br0, whose IP packets pass
+#     FORWARD all the same (br_netfilter). Client and server have the addresses and prefixes of a pair.
 #
 #   pair:
 #     PREFIX-client                                                       PREFIX-server
@@ -160,6 +160,8 @@ options_check() {
 	((!gso_max || (gso_max >= 65536 && gso_max <= 524280))) || die 2 "--gso-max $gso_max: 65536 to 524280 bytes"
 	[[ $conntrack != nat || $topology == router ]] || die 2 "--conntrack nat: only a router translates addresses"
 	[[ ! $tunnel || $topology == router ]] || die 2 "--tunnel: needs a router, which is one of its ends"
+	[[ ! $tunnel ]] || ((mtu >= 1360)) || die 2 "--mtu $mtu: a tunnel takes 80 of it, and IPv6 needs 1280"
+	[[ $topology != lo || ! $rps ]] || die 2 "--rps: needs links, and topology lo has none"
 	steering_read
 }
 
@@ -173,7 +175,7 @@ steering_read() {
 			[[ $word != "$role="* || ! ${steering[$role]:-} ]] || die 2 "--rps $rps: $role is there twice"
 			[[ $word == *=* && $word != "$role="* ]] || steering[$role]=${word#*=}
 		done
-		[[ $topology:$word != @(pair:router|lo:router|lo:server)=* ]] ||
+		[[ $topology:$word != pair:router=* ]] ||
 			die 2 "--rps $rps: there is no ${word%%=*} in topology $topology"
 	done
 }
@@ -235,7 +237,7 @@ description_print() {
 	local range=
 	[[ $rule == no ]] || range=$queue:$((queue + queues - 1))
 	echo "topology=$topology hook=$hook backend=$backend queue_ns=$prefix-$queue_role queues=$range" \
-		"fanout=$fanout bypass=$bypass rps=$rps conntrack=$conntrack tunnel=$tunnel"
+		"fanout=$fanout bypass=$bypass gso_max=$gso_max rps=$rps conntrack=$conntrack tunnel=$tunnel"
 }
 
 # ---- down ----
@@ -330,7 +332,7 @@ status() {
 		mtu=$(word_after " mtu " "$link")
 		tso=$(word_after "tcp-segmentation-offload: " "$features")
 		gro=$(word_after "${is[tunnel]:+tunnel-}generic-receive-offload: " "$features")
-		gso_max=$(word_after " gso_max_size " "$link")
+		gso_max=${is[gso_max]:-$(word_after " gso_max_size " "$link")}
 		rps=${is[rps]}
 		conntrack=${is[conntrack]}
 		conntrack_entries=$(conntrack_entries_print "${is[queue_ns]}")

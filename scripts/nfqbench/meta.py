@@ -61,6 +61,7 @@ def meta_make(request: Request, cells: Path, started: str, finished: str, blocks
         },
         "root": not user_namespace_is_ours(),
         "emulated": request.vm is not None,
+        "vm": request.vm,
         "machine": machine,
         "extended": machine_extended() if request.extended else None,
         "tools": tools_describe(),

@@ -2,6 +2,7 @@
 """A run as one HTML page that needs nothing else: no script, no other file, no network. Everything that comes from a
 run passes `html.escape`, except for the pictures, in which gnuplot has done that."""
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
@@ -9,13 +10,12 @@ from html import escape
 from .grid import UNKNOWN, Grid, figure_format, grid_join
 from .header import header_lines
 from .ledger import NAMES, PHASES, Ledger
+from .processors import NOOP
 from .scenario import Scenario
 from .stats import EQUIVALENT, FASTER, INCONCLUSIVE, SLOWER, Ratio
 from .store import Run
 from .summary import DIFFERENT, Comparison, Summary
-from .table import (
-    controls_sentences, further_grids, main_grid, notes_lines, pairs_told,
-)  # fmt: skip
+from .table import controls_sentences, further_grids, main_grid, notes_lines, pairs_told
 
 STYLE = """
 :root { color-scheme: light dark; --line: #ccc; --soft: #f3f3f3; --alarm: #b00000; }
@@ -263,8 +263,11 @@ def _command(run: Run) -> list[str]:
         **_whole_options(scenario),
     }
     words = [word for name, value in options.items() for word in (f"--{name}", value)]
-    controls = [] if any(mode.role for mode in scenario.modes) else ["--no-controls"]
-    return ["nfq-bench", "run", scenario.name, *words, *controls]
+    emulated = meta.get("vm")
+    if emulated:
+        words += ["--vm", emulated.text()]
+    controls = [] if emulated or any(mode.role for mode in scenario.modes) else ["--no-controls"]
+    return ["nfq-bench", "run", scenario.name, *words, *_processor_words(scenario), *controls]
 
 
 def _topology_option(scenario: Scenario) -> dict[str, str]:
@@ -280,5 +283,11 @@ def _whole_options(scenario: Scenario) -> dict[str, str]:
         value = getattr(scenario, key)
         if value and all(getattr(mode, key) is None for mode in scenario.modes):
             options[name] = value
-    processor = next((mode.processor for mode in scenario.modes if mode.name == "processor"), "")
-    return {**options, "processor": processor} if processor else options
+    return options
+
+
+def _processor_words(scenario: Scenario) -> list[str]:
+    """Of the programs that took the place of nfq-noop: processors.py names their rows."""
+    rows = [mode for mode in scenario.modes if re.fullmatch(r"(.+-)?processor\d*", mode.name)]
+    commands = dict.fromkeys(mode.processor or NOOP for mode in rows)
+    return [word for command in commands for word in ("--processor", command)]

@@ -120,6 +120,29 @@ tools_test() {
 	like "tools are missing: all are named with their packages" "$output" "flock .*nsenter .*unshare .*util-linux"
 }
 
+# Also those that this kernel does not support. They are tried out one by one in scratch namespaces, so that none may
+# need the one before.
+conntrack_rules_test() {
+	local commands
+	commands=$(conntrack=nat tunnel='' conntrack_rules_print nft '')
+	is "nft: states and translation are a command each" "$(wc -l <<<"$commands")" 2
+	is "nft: each makes the table that it is in" "$(grep -c "^nft add table ip nfq; " <<<"$commands")" 2
+	like "nft: the states are asked for before packets are queued" "$commands" "hook forward priority -10; .*ct state "
+	like "nft: what leaves towards the server is translated" "$commands" "oifname to-server counter masquerade"
+	like "nft: or what enters the tunnel" "$(conntrack=nat tunnel=wireguard conntrack_rules_print nft 6)" \
+		"ip6 nfq nat oifname wg0 counter masquerade"
+	like "iptables: likewise" "$(conntrack=nat tunnel=wireguard conntrack_rules_print iptables-legacy 6)" \
+		"^ip6tables-legacy .*-A FORWARD .*--ctstate .*ip6tables-legacy .*-t nat -A POSTROUTING -o wg0 -j MASQUERADE"
+	is "on: nothing is translated" "$(conntrack=on conntrack_rules_print iptables-nft '' | wc -l)" 1
+}
+
+conntrack_rules_print() { # BACKEND 6-OR-NOTHING
+	# shellcheck disable=SC2034 # for netns-rule.sh
+	local hook=forward
+	# shellcheck source-path=SCRIPTDIR source=../../scripts/netns-rule.sh
+	(source "$top/scripts/netns-rule.sh" && conntrack_add "$1" "$2" echo)
+}
+
 rule_gone_test() {
 	net_up
 	in_queue nft flush ruleset || true
@@ -136,5 +159,6 @@ queues_test
 pair_test
 backends_test
 tools_test
+conntrack_rules_test
 rule_gone_test
 done_testing

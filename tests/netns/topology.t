@@ -110,6 +110,11 @@ usage_test() {
 		up --topology pair --gso-max 524281
 		up --rps 9999
 		up --rps 0,1
+		up --topology lo --rps 0
+		up --topology lo --hook input
+		up --topology pair --conntrack nat
+		up --topology bridge --tunnel wireguard
+		up --tunnel wireguard --mtu 1359
 		up --prefix ../x
 		up --prefix Upper
 		up --mtu 1279
@@ -120,6 +125,36 @@ usage_test() {
 		exec client
 	END
 	is_as_before "wrong usage makes nothing"
+}
+
+# By link-sizes, in whose place a program of the test stands: it is asked where ip cannot.
+sizes_test() {
+	local status=0 output
+	machine_remember
+	mkdir "$tmp/old"
+	cat >"$tmp/old/ip" <<-END
+		#!/bin/sh
+		case "\$*" in *gso_ipv4_max_size*) exit 1 ;; esac
+		exec $(type -P ip) "\$@"
+	END
+	# shellcheck disable=SC2016
+	printf '#!/bin/sh\nshift\necho "link-sizes: cannot: $*" >&2\nexit "${code:-0}"\n' >"$tmp/old/python3"
+	chmod +x "$tmp/old/ip" "$tmp/old/python3"
+	output=$(PATH=$tmp/old:$PATH code=4 "$netns" up --quiet --prefix "$prefix" --gso-max 196608 2>&1) || status=$?
+	is "a kernel without BIG TCP over IPv4: status 4 and one line" "$status $output" "4 link-sizes: cannot: eth0 196608"
+	is_as_before "a kernel without BIG TCP over IPv4: nothing is made"
+	PATH=$tmp/old:$PATH net_up --no-rule --gso-max 196608 2>/dev/null
+	is "status tells the size that a router's links have for IPv4" "${net[gso_max]}" 196608
+	is "and for IPv6 they keep what they had" "$(ipv6_sizes_print router)" "65536 65536"
+	PATH=$tmp/old:$PATH net_up --topology pair --no-rule --gso-max 196608 2>/dev/null
+	is "a pair's links have it for IPv6, too" "$(ipv6_sizes_print client)" "196608 196608"
+	"$netns" down --quiet --prefix "$prefix"
+}
+
+# Of the first link: for aggregates that are made and for those that are taken.
+ipv6_sizes_print() { # ROLE
+	in_namespace "$prefix-$1" ip -d link show type veth | grep -Eo '(gso|gro)_max_size [0-9]+' | cut -d ' ' -f 2 |
+		head -n 2 | xargs
 }
 
 exec_test() {
@@ -254,12 +289,14 @@ user_namespace_test() {
 first_ping_test 2 --topology router
 first_ping_test 1 --topology pair
 first_ping_test 1 --topology pair --hook input
+first_ping_test 2 --topology lo
 status_test
 "$netns" down --quiet --prefix "$prefix"
 idempotence_test
 options_test
 "$netns" down --quiet --prefix "$prefix"
 usage_test
+sizes_test
 exec_test
 processes_test
 kill_test
