@@ -13,7 +13,8 @@ processor_command() {
 		foreign_command
 		return
 	fi
-	noop=$(program_find NFQ_NOOP nfq-noop) || cell_fail "no nfq-noop in NFQ_NOOP, in $(dirname "$here") or in PATH: build it with make"
+	noop=$(program_find NFQ_NOOP nfq-noop) ||
+		cell_fail "no nfq-noop in NFQ_NOOP, in $(dirname "$here") or in PATH: build it with make"
 	printf '%q --queue %s --json=%q %s\n' "$noop" "$(queue_range)" "$out/processor.json" "$noop_args"
 }
 

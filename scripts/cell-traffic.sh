@@ -93,7 +93,8 @@ iperf3_client_start() {
 
 udp_server_start() {
 	local program
-	program=$(program_find NFQ_UDP nfq-udp) || cell_fail "no nfq-udp in NFQ_UDP, in $(dirname "$here") or in PATH: build it with make"
+	program=$(program_find NFQ_UDP nfq-udp) ||
+		cell_fail "no nfq-udp in NFQ_UDP, in $(dirname "$here") or in PATH: build it with make"
 	enter_set "${net[server_ns]}" server
 	"${enter[@]}" "$program" -s -B "$address" -p "$port" >"$out/udp-server.txt" 2>&1 </dev/null &
 	load_server_pid=$!

@@ -5,15 +5,16 @@
 #
 # Theory of operation
 #
-#   A kernel is a package of the distribution, downloaded and unpacked into a cache, never installed. Of its modules only
-#   those that the command may need are kept. The initramfs is busybox and the modules that mount the root: this machine's
-#   root by 9p, read only, with a memory file system over it; and one directory that can be written, at the same path.
-#   The command runs there as root; its output and its status come back as files in that directory.
+#   A kernel is a package of the distribution, downloaded and unpacked into a cache, never installed. Of its modules
+#   only those that the command may need are kept. The initramfs is busybox and the modules that mount the root: this
+#   machine's root by 9p, read only, with a memory file system over it; and one directory that can be written, at the
+#   same path. The command runs there as root; its output and its status come back as files in that directory.
 #
-#   The machine is emulated unless --kvm is given: /dev/kvm may exist and yet hang with a distribution's kernel. Emulation
-#   is single-threaded, since emulated CPUs that really run side by side crash some kernels, and 40 to 60 times slower: what runs inside can
-#   show that something works, and how often something happened, but not how fast. There are two CPUs in turn all the
-#   same: with one, packets that are decrypted by another thread are delivered one by one, and GRO finds none to merge.
+#   The machine is emulated unless --kvm is given: /dev/kvm may exist and yet hang with a distribution's kernel.
+#   Emulation is single-threaded, since emulated CPUs that really run side by side crash some kernels, and 40 to 60 times
+#   slower: what runs inside can show that something works, and how often it happened, but not how fast. There are two
+#   CPUs in turn all the same: with one, packets that are decrypted by another thread are delivered one by one, and GRO
+#   finds none to merge.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source-path=SCRIPTDIR source=lib.sh
@@ -41,7 +42,7 @@ readonly died=125 late=124
 action='' kernel='' command=()
 work=''
 
-# Modules of the way to the root, in the initramfs; and those that the tests and scenarios need, with what they need in turn.
+# Modules of the way to the root, in the initramfs; and those that tests and scenarios need, with what these need.
 readonly root_modules=(9pnet_virtio 9p overlay virtio_pci)
 readonly modules=("${root_modules[@]}" veth wireguard nfnetlink_queue nft_queue nft_ct nft_chain_nat nft_masq nft_compat
 	nft_counter nf_tables xt_NFQUEUE xt_conntrack xt_MASQUERADE iptable_filter iptable_nat ip6table_filter ip6table_nat

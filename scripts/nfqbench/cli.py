@@ -130,8 +130,8 @@ def _run_options_add(command: argparse.ArgumentParser) -> None:
     add("--iperf", type=int, metavar="SECONDS", help="how long iperf3 runs; 0 for none")
     add("--iperf-args", metavar="ARGS", help="more arguments for iperf3's client, such as \"-P 2\"")
     add("--processor", action="append", default=[], metavar="CMD",
-        help="a program to measure in the place of nfq-noop: \"CMD {queue}\"; several are compared; nfq-noop is itself")  # fmt: skip
-    add("--vm", metavar="KERNEL", help="in an emulated machine under that kernel, such as 6.12 or 6.1-rt: see vm.sh --help")
+        help="a program in the place of nfq-noop: \"CMD {queue}\"; several are compared; \"nfq-noop\" is itself")
+    add("--vm", metavar="KERNEL", help="in an emulated machine under that kernel: 6.1, 6.1-rt, 6.12, 6.12-rt")
     add("--no-controls", action="store_true", help="measure neither noise floor nor positive control")
     add("--extended", action="store_true", help="store also what identifies this machine: names, addresses, firmware")
     add("--name", metavar="LABEL", help="what the machine is called in the results; default: by its CPU")

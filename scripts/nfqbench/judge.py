@@ -192,7 +192,8 @@ def _queue_judge(scenario: Scenario, mode: Mode, evidence: Evidence) -> Iterator
         if passage.waiting and not mode.may_drop:
             yield f"queue: {passage.waiting} packets still waited {moment}"
     if evidence.ping and not evidence.ping.lost and not evidence.together:
-        queued, passes = pinged.arrived - start.arrived, evidence.ping.transmitted * scenario.network_of(mode).directions
+        queued = pinged.arrived - start.arrived
+        passes = evidence.ping.transmitted * scenario.network_of(mode).directions
         if abs(queued - passes) > LATE_PACKETS:
             yield f"queue: {queued} packets queued while ping made {passes} passes"
     if evidence.traffic:

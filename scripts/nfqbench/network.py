@@ -38,8 +38,9 @@ class Network:
 
     def options(self) -> dict[str, str]:
         """Of cell.sh, without those that change nothing."""
-        told = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name) != field.default}
-        return {name.replace("_", "-"): str(value) for name, value in told.items()}
+        told = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        changed = {name: value for name, (value, usual) in told.items() if value != usual}
+        return {name.replace("_", "-"): str(value) for name, value in changed.items()}
 
 
 KEYS = tuple(field.name for field in fields(Network))

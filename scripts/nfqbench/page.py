@@ -98,7 +98,8 @@ def _list(items: Sequence[str]) -> str:
 
 def _measured(run: Run) -> str:
     proof = f"What a valid cell has shown: {run.scenario.proof}" if run.scenario.proof else ""
-    return _paragraph(run.scenario.question) + (_paragraph(proof) if proof else "") + "".join(map(_paragraph, _unwrap(header_lines(run.meta))))
+    lines = [run.scenario.question, *([proof] if proof else []), *_unwrap(header_lines(run.meta))]
+    return "".join(map(_paragraph, lines))
 
 
 def _unwrap(lines: Sequence[str]) -> list[str]:

@@ -66,7 +66,8 @@ def plots_render(run: Run) -> dict[str, str]:
     plots = {}
     if pinged:
         readable = len(pinged) <= MOST_LINES and all(series.rtts_us for series in pinged)
-        plots["rtt.svg"] = _distribution_draw(run, pinged, "rtt") if readable and not lines else _ranges_draw(run, pinged)
+        single = readable and not lines
+        plots["rtt.svg"] = _distribution_draw(run, pinged, "rtt") if single else _ranges_draw(run, pinged)
         if readable and lines:
             plots["cdf.svg"] = _distribution_draw(run, _tell_apart(pinged), "cdf")
     if any(series.row.gbps for series in every):

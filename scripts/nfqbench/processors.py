@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Other programs in the place of nfq-noop, in any scenario.
 
-Rows that differ only in what nfq-noop is told are one row to another program: it stands in each place once. What it does
-about GSO is its own affair, and nothing is claimed.
+Rows that differ only in what nfq-noop is told are one row to another program: it stands in each place once. What it
+does about GSO is its own affair, and nothing is claimed.
 """
 
 from collections.abc import Sequence
@@ -59,8 +59,7 @@ def _row_make(place: list[Mode], command: str, name: str, label: str) -> Mode:
     if command == NOOP:
         floor = next((mode for mode in place if not mode.processor and "--no-gso" not in mode.noop), place[0])
         return replace(floor, name=name, label=label, levels=())
-    aggregates = place[0].aggregates
-    return replace(_bare(place[0]), name=name, label=label, processor=command, place=place[0].place, aggregates=aggregates)
+    return replace(_bare(place[0]), name=name, label=label, processor=command, place=place[0].place)
 
 
 def _names(place: list[Mode], command: str, commands: Sequence[str], places: int) -> tuple[str, str]:

@@ -46,7 +46,7 @@ class Mode:
     baseline: str | None = None
     line: str = ""  # of the plot "latency against load", to which the row belongs
     role: str = ""  # why the row is there, if the scenario does not ask for it: AGAIN or CONTROL
-    aggregates: bool | None = None  # what is claimed about packets over the MTU before the hook; None = as gso needs them
+    aggregates: bool | None = None  # what is claimed about packets over the MTU before the hook; None = as gso needs
     place: str = ""  # what the row is about apart from the processor, in a few words
     levels: tuple[int, ...] = ()  # 0 or 1 for each factor; () = outside of the design
     udp_pps: int | None = None

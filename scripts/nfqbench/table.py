@@ -235,7 +235,8 @@ def notes_lines(run: Run, reference: Reference | None) -> list[str]:
     labels = summary.labels
     legend = f"95 %: of the mean over blocks; ratio: to \"{labels[summary.baseline]}\" of the same block"
     legend += _others_format(summary) + (f"; [%]: of {reference.label}." if reference else ".")
-    notes = [*_emulated_notes(run), legend, *_losses_notes(summary), *controls_sentences(summary), *published_sentences(run.scenario)]
+    notes = [*_emulated_notes(run), legend, *_losses_notes(summary), *controls_sentences(summary)]
+    notes += published_sentences(run.scenario)
     few = min((row.valid_cells for row in summary.rows if row.valid_cells), default=0)
     if 0 < few < FEW_BLOCKS:
         notes.append(f"Few blocks ({few}): the intervals are themselves uncertain.")

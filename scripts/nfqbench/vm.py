@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Cells under another kernel: vm.sh boots it, cell.sh measures inside, and the raw folders are parsed and judged here as
-any other. A block is measured by one boot.
+"""Cells under another kernel: vm.sh boots it, cell.sh measures inside, and the raw folders are parsed and judged here
+as any other. A block is measured by one boot.
 
 Emulation is single-threaded and 40 to 60 times slower: what is counted holds, what is timed means nothing.
 """
@@ -56,8 +56,11 @@ def block_measure(kernel: str, block: Sequence[PlannedCell], scenario: Scenario,
     script.write_text("".join(_script_lines(block, scenario, prepared, cells)), encoding="utf-8")
     waited_s = scenario.ping_count * scenario.ping_interval_ms / 1000 + scenario.iperf_seconds
     limit_s = BOOT_LIMIT_S + len(block) * (CELL_LIMIT_S + SLOWNESS * waited_s)
-    command = [str(paths.VM), "run", kernel, "--share", str(cells), "--timeout", str(int(limit_s)), "--", "bash", str(script)]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
+    options = ["--share", str(cells), "--timeout", str(int(limit_s))]
+    done = subprocess.run(
+        [paths.VM, "run", kernel, *options, "--", "bash", script], stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, errors="replace", check=False,
+    )  # fmt: skip
     why = (done.stderr.strip().splitlines() or [f"vm.sh ended with status {done.returncode}"])[-1]
     if done.returncode == CANNOT_RUN:
         raise CannotRun(why)
@@ -77,7 +80,8 @@ def _script_lines(block: Sequence[PlannedCell], scenario: Scenario, prepared: Pa
     for planned in block:
         folder = cells / planned.folder
         command = shlex.join(cell_command(planned, scenario, prepared, folder))
-        lines.append(f"{command} >/dev/null 2>{shlex.quote(f'{folder}.err')}; echo $? >{shlex.quote(f'{folder}.code')}\n")
+        words, code = (shlex.quote(f"{folder}.{kind}") for kind in ("err", "code"))
+        lines.append(f"{command} >/dev/null 2>{words}; echo $? >{code}\n")
     return lines
 
 
