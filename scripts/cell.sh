@@ -290,7 +290,7 @@ main() {
 	timed ping ping_measure
 	snapshot_take ping
 	processor_report
-	timed "$(load_name)" load_measure
+	timed iperf load_measure
 	[[ -e $out/sched.txt ]] || processor_sched_write
 	snapshot_take end
 	offloads_write "$out/end"

@@ -72,6 +72,16 @@ offloads_set() { # ROLE DEVICE
 	[[ ! ${settings[*]} ]] || inside "$1" ethtool -K "$2" "${settings[@]}"
 }
 
+# Of IPv6: an old kernel refuses the sizes, an old ip the words.
+big_tcp_check() {
+	local problem
+	# shellcheck disable=SC2016
+	problem=$(unshare --net sh -c 'ip link add probe type veth && ip link set dev probe "$@"' - \
+		gso_max_size "$gso_max" gro_max_size "$gso_max" 2>&1) ||
+		die 4 "--gso-max: needs BIG TCP (Linux 5.19 or newer) and an iproute2 that knows gro_max_size:" \
+			"${problem%%$'\n'*}"
+}
+
 # Greater aggregates. IPv6 marks them by a header that makes their segments 8 bytes too long to be forwarded at equal
 # MTU; IPv4 does without. A kernel before Linux 6.3 has them for IPv6 only, and ignores what it is asked for.
 sizes_set() { # ROLE DEVICE

@@ -188,6 +188,7 @@ machine_check() {
 	unshare --net ip link add type veth 2>/dev/null ||
 		die 4 "cannot make veth links: needs CAP_NET_ADMIN and CONFIG_VETH (module veth)"
 	[[ -d /proc/sys/net/ipv6 ]] || die 4 "no IPv6 in this kernel: needs CONFIG_IPV6, and not ipv6.disable=1"
+	[[ ! $gso_max || $topology != @(pair|lo) ]] || big_tcp_check
 	[[ $topology != bridge ]] || bridge_check
 	[[ ! $tunnel ]] || tunnel_check
 	[[ ! $rps || -e $rps_file ]] ||
