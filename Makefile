@@ -122,7 +122,7 @@ check-scenarios: ## every row of every scenario, quickly: a quarter of an hour
 	@$(install_deps) check
 	@$(MAKE) --no-print-directory all
 	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' NFQ_UDP='$(abspath $(BUILD))/nfq-udp' NFQ_TEST_ALL_ROWS=yes \
-		prove --failures --comments tests/bench/all.t :: test_scenarios.py
+		prove --failures --comments tests/bench/scenarios.t
 
 bench: ## install what is missing, build, measure, print the table
 	@$(install_deps) bench
