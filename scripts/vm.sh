@@ -75,6 +75,8 @@ options_parse() {
 	command=("${@:2}")
 	[[ -d $share && -w $share ]] || die 2 "--share '$share': not a directory that can be written to"
 	share=$(cd "$share" && pwd)
+	[[ $share != *[,[:space:]]* ]] ||
+		die 2 "--share '$share': its path must be without spaces and commas, which separate the machine's own options"
 }
 
 # ---- kernels ----
@@ -257,7 +259,10 @@ output_show() {
 
 # shellcheck disable=SC2317 # by the trap
 clean_up() {
-	[[ ! ${machine:-} ]] || kill "$machine" 2>/dev/null || true
+	if [[ ${machine:-} ]]; then
+		kill "$machine" 2>/dev/null || true
+		wait "$machine" || true
+	fi
 	[[ ! $work ]] || rm -rf "$work"
 	[[ ! $share ]] || rm -rf "$share/.vm"
 }

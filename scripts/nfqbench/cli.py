@@ -100,7 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--format", choices=FORMATS, default="text", help=f"{', '.join(FORMATS)}; default: text")
     command.add_argument("--write", action="store_true", help="write the files of the run directories anew")
 
-    command = commands.add_parser("compare", help="what differs between two machines, then the rows", allow_abbrev=False)
+    about = "what differs between two machines, then the rows"
+    command = commands.add_parser("compare", help=about, allow_abbrev=False)
     command.set_defaults(function=compare_show)
     command.add_argument("first", metavar="A", type=Path, help="a run directory")
     command.add_argument("second", metavar="B", type=Path, help="another one")

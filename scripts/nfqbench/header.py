@@ -45,7 +45,8 @@ def _limit(meta: Node) -> str:
     precision = meta.get("precision")
     if not precision:
         return ""
-    return f" of at most {meta['scenario']['blocks'].count()} (until ratios are known to {100 * precision.number():g} %)"
+    most = meta["scenario"]["blocks"].count()
+    return f" of at most {most} (until ratios are known to {100 * precision.number():g} %)"
 
 
 def _iperf_args(scenario: Node) -> str:

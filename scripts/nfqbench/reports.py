@@ -91,7 +91,8 @@ def _plots_join(plots: Mapping[str, str]) -> str:
         size = VIEW_BOX.search(svg)
         if size is None:
             raise Failure("a plot without a size came from gnuplot")
-        parts.append(svg[svg.index("<svg") :].replace("<svg", f'<svg y="{height}" width="{size[1]}" height="{size[2]}"', 1))
+        place = f'<svg y="{height}" width="{size[1]}" height="{size[2]}"'
+        parts.append(svg[svg.index("<svg") :].replace("<svg", place, 1))
         width, height = max(width, int(size[1])), height + int(size[2])
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">'
     return "\n".join([head, *parts, "</svg>\n"])

@@ -16,6 +16,8 @@ from .stats import FASTER, SLOWER, Interval, Ratio
 from .store import Run
 from .summary import DIFFERENT, FEW_BLOCKS, Comparison, QueueRow, Reference, Row, RttRow, Summary
 
+GAIN_TOLD_MAX = 1000.0  # %: what is more than that, the ratio tells better
+
 
 def text_render(run: Run, reference: Reference | None = None) -> str:
     groups = ["", "RTT us", "", "", "Gbit/s", "", ""]
@@ -171,6 +173,8 @@ def _statement_format(ratio: Ratio, says: str | None) -> str:
     if says not in (FASTER, SLOWER):
         return says or ""
     gain = 100 * (ratio.ratio - 1)
+    if gain >= GAIN_TOLD_MAX:
+        return says
     return f"{says}, {'+' if gain > 0 else '-'}{figure_format(abs(gain))} %"
 
 

@@ -95,7 +95,8 @@ def _records_verify(run: Run) -> Iterator[str]:
 
 def _record_verify(run: Run, record: Node, evidence: Evidence) -> Iterator[str]:
     inherited, traffic = _inherited(run.meta), evidence.traffic
-    if traffic and not math.isclose(traffic.gbps, 8e-9 * traffic.received_bytes / traffic.seconds, rel_tol=RATE_TOLERANCE):
+    rate = 8e-9 * traffic.received_bytes / traffic.seconds if traffic else 0
+    if traffic and not math.isclose(traffic.gbps, rate, rel_tol=RATE_TOLERANCE):
         yield f"{record.source}: {traffic.gbps:g} Gbit/s are not its bytes over its seconds"
     unknown = _unknown_list(evidence)
     if unknown:

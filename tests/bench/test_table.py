@@ -11,10 +11,10 @@ from typing import Any
 from helper import DATA, ROOT, data_text
 from nfqbench.document import Node, document_parse, file_parse
 from nfqbench.grid import WIDTH, figure_format
-from nfqbench.stats import Ratio
+from nfqbench.stats import FASTER, SLOWER, Ratio
 from nfqbench.store import Run, run_load, run_make
 from nfqbench.summary import Comparison, Control, Noise, reference_parse, summary_make
-from nfqbench.table import csv_render, markdown_render, text_render
+from nfqbench.table import _statement_format, csv_render, markdown_render, text_render
 
 RESULTS = ROOT / "results"
 REFERENCES = RESULTS / "reference"
@@ -230,6 +230,12 @@ class Content(unittest.TestCase):
         self.assertIn("Few blocks (1)", text)
         self.assertIn("SCHED_OTHER", text)
         self.assertIn("No real time here.", text)
+
+    def test_statement_tells_how_much_up_to_tenfold(self) -> None:
+        told = {1.5: "faster, +50.0 %", 0.5: "slower, -50.0 %", 10.9: "faster, +990 %", 11.1: "faster"}
+        for ratio, text in told.items():
+            says = FASTER if ratio > 1 else SLOWER
+            self.assertEqual(_statement_format(Ratio(ratio, None, ratio, 1), says), text)
 
     def test_csv_has_a_field_for_every_heading(self) -> None:
         rows = list(csv.DictReader(io.StringIO(data_text("run/table.csv"))))

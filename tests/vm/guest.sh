@@ -70,6 +70,17 @@ packets_have_come() {
 	(($(queue_value id_sequence) >= 10))
 }
 
+nat_test() {
+	net_up --conntrack nat
+	is "with NAT the rules are nft's" "${net[backend]}" nft
+	noop_start
+	is "pings pass translation and queue" "$(pings_count 4 3) $(pings_count 6 3)" "3 3"
+	is "two connections were translated" "$(net_value nat_packets)" 2
+	holds "both are tracked" "$(net_value conntrack_entries) >= 2"
+	noop_stop
+	is "none of their packets was lost" "$(json_value lost)" 0
+}
+
 gso_test() {
 	cell_run gso
 	holds "with GSO aggregates come whole" "$(cell_value gso_packets) > 0 && $(cell_value max_packet_bytes) > 1500"
@@ -81,6 +92,11 @@ gso_test() {
 }
 
 wireguard_test() {
+	net_up --tunnel wireguard
+	is "the network has a tunnel" "${net[tunnel]}" wireguard
+	noop_start
+	is "pings pass tunnel and queue" "$(pings_count 4 3)" 3
+	noop_stop
 	cell_run tunnel-on --tunnel wireguard --gro on --iperf-args "-P 2 -R"
 	holds "with GRO of the tunnel aggregates come" "$(cell_value gso_packets) > 0"
 	is "without a drop there" "$(cell_drops)" 0
@@ -102,6 +118,7 @@ kernel_test
 nft_test
 fanout_test
 bypass_test
+nat_test
 bridge_test
 gso_test
 wireguard_test
