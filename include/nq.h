@@ -37,8 +37,8 @@
  *
  *   Functions that can fail return a value >= 0, or a negative errno and then have changed nothing. The library never
  *   prints, never exits, has no global state, and allocates nothing after nq_open(). Numbers are in host byte order,
- *   lengths in bytes. A queue belongs to one thread; nq_stop(), nq_counters_read(), nq_status_read() and nq_socket()
- *   may be called from any thread while the queue is open.
+ *   lengths in bytes. A queue belongs to one thread; nq_stop(), nq_pause() and the functions that only read may be called
+ *   from any thread while the queue is open.
  *
  *   CAP_NET_ADMIN over the network namespace is needed for as long as packets are answered, not only to open.
  */
@@ -128,6 +128,7 @@ struct nq_counters {
 	uint64_t spin_calls;	/* system calls that found nothing while spinning */
 	uint64_t spin_receives; /* receives that found something while spinning: no sleep, no wake-up */
 	uint64_t send_calls;	/* system calls that sent verdicts */
+	uint64_t verdicts;	/* sent */
 	uint64_t overruns;	/* times the kernel said ENOBUFS: it had messages and no room in the socket buffer */
 	uint64_t lost_ids; /* gaps in the ids: packets that user space never saw. Dropped, or passed if fail-open */
 	uint64_t flushed;  /* verdicts answered by ENOENT: the kernel had dropped the packet while it waited */
@@ -144,6 +145,49 @@ struct nq_status {
 	uint32_t dropped;      /* because maxlen were waiting */
 	uint32_t user_dropped; /* because the socket buffer was full */
 	uint32_t id_sequence;  /* the last id that was given out */
+};
+
+/*
+ * What became of every packet to which the kernel gave an id since nq_open(), or since nq_adopt() after a crash:
+ *
+ *   queued = answered + flushed + refused + dropped + passed + waiting + residue
+ *
+ * Each side is counted by another: `queued` and `waiting` by the queue, `dropped` and `passed` by the kernel's socket,
+ * `answered`, `flushed` and `refused` by the verdicts of this library. While packets move the terms are read one after
+ * the other; at rest the residue is 0, and anything else is a packet without a fate.
+ *
+ * A packet that finds `maxlen` packets waiting gets no id: it is dropped (nq_status.dropped), or passes uncounted with
+ * NQ_F_FAIL_OPEN.
+ */
+struct nq_ledger {
+	uint64_t queued;
+	uint64_t answered; /* verdicts that the kernel took */
+	uint64_t flushed;  /* as in nq_counters, and those whose notice found no room */
+	uint64_t refused;  /* verdict_errors */
+	uint64_t dropped;  /* the socket buffer was full */
+	uint64_t passed;   /* the same with NQ_F_FAIL_OPEN: let through unseen */
+	uint64_t waiting;
+	int64_t residue;
+};
+
+/*
+ * A queue that changes hands: its socket, which carries the queue, and the account so far.
+ *
+ * The socket survives execve() without its close-on-exec flag, and travels to another process by SCM_RIGHTS. What the
+ * kernel queues meanwhile waits in it. A process that comes after a crash has the socket and the number only, and
+ * leaves `is_known` false.
+ */
+struct nq_handover {
+	int socket;
+	int status; /* /proc's descriptor, which an unprivileged process cannot open anew; negative if there is none */
+	uint16_t queue;
+	bool is_known; /* the following are */
+	uint32_t last_id;
+	uint64_t ids_skipped;
+	uint64_t socket_drops;
+	uint64_t user_dropped;
+	uint64_t answers_lost;
+	struct nq_counters counters;
 };
 
 struct nq_owner {
@@ -184,6 +228,29 @@ uint32_t nq_maxlen_fitting(uint32_t rcvbuf_bytes, uint32_t copy_bytes);
  */
 int nq_open(struct nq_queue **queue, const struct nq_config *config);
 
+/*
+ * Goes on with a queue that is bound to `handover->socket`, without a gap: config->queue must be its number, and the
+ * rest of config takes the place of what was in force, in one message. Packets that already wait keep their form.
+ *
+ * If the account is not known, the last owner may have read packets that it never answered. They wait for ever, as
+ * nobody will see them again: one verdict accepts them all, before the first packet behind them is handed out.
+ *
+ * On success the queue owns both descriptors of `handover`; on failure the caller keeps them, and *queue is NULL.
+ *
+ *   -EINVAL    a field of config is out of range
+ *   -ENOTSOCK  the descriptor is no netlink socket of netfilter
+ *   -ENODEV    the socket has bound no such queue
+ *   -EPERM     no CAP_NET_ADMIN (told by the first nq_receive() where /proc cannot be read)
+ *   -ENOMEM and what setsockopt() or sendmsg() gives
+ *
+ * Relies on: the kernel knows a queue's owner by its socket, whoever holds that, and looks at the capability of the
+ * sender only.
+ */
+int nq_adopt(struct nq_queue **queue, const struct nq_config *config, const struct nq_handover *handover);
+
+/* What a successor needs. The descriptors stay the queue's. Once paused the account is exact. */
+void nq_handover_read(const struct nq_queue *queue, struct nq_handover *handover);
+
 /* Unbinds and frees the queue; NULL is allowed. Packets that wait are dropped by the kernel: to lose none, call
  * nq_stop() and receive and reply until -ESHUTDOWN first. */
 void nq_close(struct nq_queue *queue);
@@ -196,8 +263,8 @@ void nq_close(struct nq_queue *queue);
  * real-time policy must see to it that it sleeps now and then all the same, or the kernel will.
  *
  * Returns their number; 0 if the call was interrupted, or brought only notices from the kernel (a refused verdict, an
- * overrun), which are counted; -ESHUTDOWN when nq_stop() was called and every packet has been handed out; any other
- * error is final for the queue.
+ * overrun), which are counted; -ESHUTDOWN when nq_stop() was called and every packet has been handed out; -ECANCELED
+ * likewise after nq_pause(); any other error is final for the queue: -ENODEV if another holder of the socket unbound it.
  *
  * Relies on: netlink delivers in order; recvmmsg() with MSG_WAITFORONE is the one call that takes several messages;
  * nobody but the kernel can send to a netlink socket that is connected to it.
@@ -228,6 +295,17 @@ int nq_run(struct nq_queue *queue, nq_process_fn *process, void *context);
  */
 int nq_stop(struct nq_queue *queue);
 
+/*
+ * Asks for a pause in which nothing is in our hands, from any thread; returns 0 or a negative errno at once.
+ *
+ * nq_receive() hands out what the kernel had sent by then, and then returns -ECANCELED until nq_resume(). The queue
+ * stays bound, and the kernel keeps up to `maxlen` packets meanwhile. Replies may be sent at any time.
+ */
+int nq_pause(struct nq_queue *queue);
+
+/* Ends a pause. To be called by the queue's thread, or when there is none. */
+void nq_resume(struct nq_queue *queue);
+
 /* Copies the counters, from any thread. Each is exact; two of them may be a burst apart while the queue is running. */
 void nq_counters_read(const struct nq_queue *queue, struct nq_counters *counters);
 
@@ -235,8 +313,15 @@ void nq_counters_read(const struct nq_queue *queue, struct nq_counters *counters
  * when the queue was. Keeps working after privileges are dropped: the file stays open. */
 int nq_status_read(const struct nq_queue *queue, struct nq_status *status);
 
+/* Draws up the account, from any thread; errors as nq_status_read(), and -EAGAIN as long as a queue that was adopted
+ * after a crash has seen no packet yet. */
+int nq_ledger_read(const struct nq_queue *queue, struct nq_ledger *ledger);
+
 /* The socket, for poll() and its like; owned by the queue. */
 int nq_socket(const struct nq_queue *queue);
+
+/* The socket's address, by which /proc names the queue's owner (nq_status.portid); 0 if it cannot be told. */
+uint32_t nq_portid(const struct nq_queue *queue);
 
 /* The socket buffer in force, in bytes as the kernel counts (twice what was granted). Less than twice
  * nq_rcvbuf_bytes() means that a full queue overruns the buffer: without CAP_NET_ADMIN in the initial user namespace

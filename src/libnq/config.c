@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <libmnl/libmnl.h>
 #include <libnetfilter_queue/libnetfilter_queue.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -70,30 +71,48 @@ int nq_config_validate(const struct nq_config *config)
 	return 0;
 }
 
-static void config_put_flags(struct nlmsghdr *nlh, uint32_t flags)
+static void config_put_flags(struct nlmsghdr *nlh, uint32_t flags, uint32_t mask)
 {
 	mnl_attr_put_u32(nlh, NFQA_CFG_FLAGS, htonl(flags));
-	mnl_attr_put_u32(nlh, NFQA_CFG_MASK, htonl(flags));
+	mnl_attr_put_u32(nlh, NFQA_CFG_MASK, htonl(mask));
 }
 
-static struct nlmsghdr *config_begin(char *buffer, uint16_t queue, enum nq_sequence sequence)
+static struct nlmsghdr *config_begin(char *buffer, uint16_t queue, uint32_t sequence)
 {
+	/* The padding of attributes is sent too. */
+	memset(buffer, 0, NQ_CONFIG_BYTES_MAX);
 	struct nlmsghdr *nlh = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, queue);
 	nlh->nlmsg_flags |= NLM_F_ACK;
 	nlh->nlmsg_seq = sequence;
 	return nlh;
 }
 
-size_t nq_config_put_bind(char buffer[NQ_CONFIG_BYTES_MAX], const struct nq_config *config)
+static void config_put_params(struct nlmsghdr *nlh, const struct nq_config *config)
 {
 	uint8_t mode = config->copy_bytes == NQ_COPY_META ? NFQNL_COPY_META : NFQNL_COPY_PACKET;
+
+	nfq_nlmsg_cfg_put_params(nlh, mode, (int)config->copy_bytes);
+	nfq_nlmsg_cfg_put_qmaxlen(nlh, config->maxlen);
+}
+
+size_t nq_config_put_bind(char buffer[NQ_CONFIG_BYTES_MAX], const struct nq_config *config)
+{
 	struct nlmsghdr *nlh = config_begin(buffer, config->queue, NQ_SEQUENCE_BIND);
 
 	nfq_nlmsg_cfg_put_cmd(nlh, AF_UNSPEC, NFQNL_CFG_CMD_BIND);
-	nfq_nlmsg_cfg_put_params(nlh, mode, (int)config->copy_bytes);
-	nfq_nlmsg_cfg_put_qmaxlen(nlh, config->maxlen);
+	config_put_params(nlh, config);
 	if (config->flags)
-		config_put_flags(nlh, config->flags);
+		config_put_flags(nlh, config->flags, config->flags);
+	return nlh->nlmsg_len;
+}
+
+size_t nq_config_put_change(char buffer[NQ_CONFIG_BYTES_MAX], const struct nq_config *config, uint32_t sequence)
+{
+	struct nlmsghdr *nlh = config_begin(buffer, config->queue, sequence);
+
+	config_put_params(nlh, config);
+	/* Only unknown flags are refused: the mask may cover all that an owner before us has set. */
+	config_put_flags(nlh, config->flags, UINT32_MAX);
 	return nlh->nlmsg_len;
 }
 
@@ -102,6 +121,14 @@ size_t nq_config_put_stop(char buffer[NQ_CONFIG_BYTES_MAX], uint16_t queue)
 	struct nlmsghdr *nlh = config_begin(buffer, queue, NQ_SEQUENCE_STOP);
 
 	nfq_nlmsg_cfg_put_qmaxlen(nlh, 0);
-	config_put_flags(nlh, NFQA_CFG_F_FAIL_OPEN);
+	config_put_flags(nlh, NFQA_CFG_F_FAIL_OPEN, NFQA_CFG_F_FAIL_OPEN);
+	return nlh->nlmsg_len;
+}
+
+size_t nq_config_put_pause(char buffer[NQ_CONFIG_BYTES_MAX], uint16_t queue, uint32_t maxlen)
+{
+	struct nlmsghdr *nlh = config_begin(buffer, queue, NQ_SEQUENCE_PAUSE);
+
+	nfq_nlmsg_cfg_put_qmaxlen(nlh, maxlen);
 	return nlh->nlmsg_len;
 }

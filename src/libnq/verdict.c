@@ -47,3 +47,12 @@ size_t nq_verdict_put(char buffer[NQ_VERDICT_BYTES_MAX], uint16_t queue, const s
 	memcpy(buffer, &verdict, sizeof(verdict));
 	return verdict.nlh.nlmsg_len;
 }
+
+void nq_verdict_release(struct nq_verdict *verdict, uint16_t queue, uint32_t id)
+{
+	nq_verdict_init(verdict, queue);
+	verdict->nlh.nlmsg_type = (NFNL_SUBSYS_QUEUE << 8) | NFQNL_MSG_VERDICT_BATCH;
+	verdict->nlh.nlmsg_seq = NQ_SEQUENCE_RELEASE;
+	verdict->verdict.verdict = htonl(NF_ACCEPT);
+	verdict->verdict.id = htonl(id);
+}

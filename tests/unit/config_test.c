@@ -22,6 +22,7 @@
 #define ACKED	(NLM_F_REQUEST | NLM_F_ACK)
 #define CONFIG	((NFNL_SUBSYS_QUEUE << 8) | NFQNL_MSG_CONFIG)
 #define VERDICT ((NFNL_SUBSYS_QUEUE << 8) | NFQNL_MSG_VERDICT)
+#define BATCH	((NFNL_SUBSYS_QUEUE << 8) | NFQNL_MSG_VERDICT_BATCH)
 
 static _Alignas(struct nlmsghdr) char buffer[NQ_CONFIG_BYTES_MAX];
 
@@ -87,6 +88,55 @@ static void stop_is_fail_open_and_length_0_in_one_message(void **state)
 	/* clang-format on */
 	assert_int_equal(nq_config_put_stop(buffer, 0xffff), sizeof(expected));
 	assert_memory_equal(buffer, expected, sizeof(expected));
+}
+
+static void pause_is_a_length_that_was_there_before(void **state)
+{
+	/* clang-format off */
+	static const uint8_t expected[] = {
+		H32(28), H16(CONFIG), H16(ACKED), H32(3), H32(0),
+		0, 0, 0, 9,
+		H16(8), H16(NFQA_CFG_QUEUE_MAXLEN), N32(77),
+	};
+	/* clang-format on */
+	assert_int_equal(nq_config_put_pause(buffer, 9, 77), sizeof(expected));
+	assert_memory_equal(buffer, expected, sizeof(expected));
+}
+
+static void change_takes_back_flags_that_are_not_asked_for(void **state)
+{
+	/* clang-format off */
+	static const uint8_t expected[] = {
+		H32(56), H16(CONFIG), H16(ACKED), H32(0x40000001), H32(0),
+		0, 0, 0, 3,
+		H16(9), H16(NFQA_CFG_PARAMS), N32(128), NFQNL_COPY_PACKET, 0, 0, 0,
+		H16(8), H16(NFQA_CFG_QUEUE_MAXLEN), N32(7),
+		H16(8), H16(NFQA_CFG_FLAGS), N32(0),
+		H16(8), H16(NFQA_CFG_MASK), N32(0xffffffff),
+	};
+	/* clang-format on */
+	struct nq_config config;
+	nq_config_init(&config, 3);
+	config.flags = 0;
+	config.copy_bytes = 128;
+	config.maxlen = 7;
+	assert_int_equal(nq_config_put_change(buffer, &config, 0x40000001), sizeof(expected));
+	assert_memory_equal(buffer, expected, sizeof(expected));
+}
+
+static void release_accepts_all_up_to_an_id(void **state)
+{
+	/* clang-format off */
+	static const uint8_t expected[] = {
+		H32(32), H16(BATCH), H16(REQUEST), H32(4), H32(0),
+		0, 0, 0x01, 0x02,
+		H16(12), H16(NFQA_VERDICT_HDR), N32(NF_ACCEPT), 0x80, 0, 0, 1,
+	};
+	/* clang-format on */
+	struct nq_verdict verdict;
+	nq_verdict_release(&verdict, 0x0102, 0x80000001);
+	assert_int_equal(sizeof(verdict), sizeof(expected));
+	assert_memory_equal(&verdict, expected, sizeof(expected));
 }
 
 static void verdict_is_32_bytes_without_payload(void **state)
@@ -184,6 +234,9 @@ int main(void)
 		cmocka_unit_test(bind_without_flags_sends_none),
 		cmocka_unit_test(metadata_is_a_copy_mode_of_its_own),
 		cmocka_unit_test(stop_is_fail_open_and_length_0_in_one_message),
+		cmocka_unit_test(pause_is_a_length_that_was_there_before),
+		cmocka_unit_test(change_takes_back_flags_that_are_not_asked_for),
+		cmocka_unit_test(release_accepts_all_up_to_an_id),
 		cmocka_unit_test(verdict_is_32_bytes_without_payload),
 		cmocka_unit_test(verdict_carries_a_mark_only_if_asked),
 		cmocka_unit_test(verdicts_keep_ids_at_both_ends),

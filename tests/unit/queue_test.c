@@ -12,7 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* The file itself: its struct is nobody else's business. */
+/* The files themselves: what they do inside is nobody else's business. */
+#include "../../src/libnq/open.c"
 #include "../../src/libnq/queue.c"
 #include "message.h"
 
@@ -83,7 +84,7 @@ static int setup(void **state)
 	fixture.queue.copy_bytes = 1024;
 	fixture.queue.status_fd = -EACCES;
 	fixture.queue.number = 3;
-	assert_int_equal(queue_allocate(&fixture.queue), 0);
+	assert_int_equal(open_allocate(&fixture.queue), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair), 0);
 	fixture.queue.fd = pair[0];
 	fixture.kernel = pair[1];
@@ -143,6 +144,8 @@ static void burst_is_received_and_answered_in_order(void **state)
 	assert_int_equal(fixture.counters.gso_packets, 5);
 	assert_int_equal(fixture.counters.lost_ids, 0);
 	assert_int_equal(fixture.counters.receive_calls, 1);
+	nq_counters_read(&fixture.queue, &fixture.counters);
+	assert_int_equal(fixture.counters.verdicts, 5);
 }
 
 static void burst_and_capacity_both_bound_a_receive(void **state)
@@ -236,6 +239,7 @@ static void mark_is_sent_where_it_is_set(void **state)
 	assert_int_equal(fake.sent_bytes, 32 + 40 + 32);
 	assert_int_equal(sent_id(0), 1);
 	assert_int_equal(sent_id(1), 2);
+	assert_int_equal(fixture.queue.counters.verdicts, 3);
 	memcpy(&mark, fake.sent + 32 + 36, sizeof(mark));
 	assert_int_equal(ntohl(mark), 0xabcd);
 
@@ -323,17 +327,140 @@ static void stop_hands_out_what_waited_and_then_ends(void **state)
 	assert_int_equal(receive(), -ESHUTDOWN);
 }
 
-static void stop_is_asked_for_again_when_its_answer_may_be_lost(void **state)
+/* As when the socket buffer was full: the kernel answers within the call, or not at all. */
+static void stop_is_asked_for_again_when_its_answer_is_lost(void **state)
 {
+	put_packet(1);
 	assert_int_equal(nq_stop(&fixture.queue), 0);
 	fake.receive_error = ENOBUFS;
 	assert_int_equal(receive(), 0);
-	assert_int_equal(fake.sends, 2);
 	assert_int_equal(fixture.counters.overruns, 1);
+	assert_int_equal(receive(), 1);
+	assert_int_equal(fake.sends, 1);
+	assert_int_equal(receive(), 0);
+	assert_int_equal(fake.sends, 2);
+	assert_int_equal(fixture.queue.answers_lost, 1);
+	assert_int_equal(fake.waits, 0); /* for an answer that cannot come */
+	put(message_put_answer(&fixture.message, 0, NQ_SEQUENCE_STOP));
+	assert_int_equal(receive(), -ESHUTDOWN);
+	assert_int_equal(fixture.queue.answers_lost, 1);
+}
+
+static void answers_that_nobody_asked_for_are_ignored(void **state)
+{
+	put(message_put_answer(&fixture.message, 0, NQ_SEQUENCE_STOP));
+	put(message_put_answer(&fixture.message, 0, NQ_SEQUENCE_PAUSE));
+	put(message_put_answer(&fixture.message, -ENOENT, NQ_SEQUENCE_RELEASE));
+	assert_int_equal(receive(), 0);
+	assert_int_equal(fixture.queue.end, 0);
+	assert_int_equal(fixture.counters.flushed + fixture.counters.verdict_errors, 0);
+}
+
+static void pause_ends_behind_what_was_there_and_can_be_taken_back(void **state)
+{
+	assert_int_equal(nq_pause(&fixture.queue), 0);
+	put_packet(1);
+	put(message_put_answer(&fixture.message, 0, NQ_SEQUENCE_PAUSE));
+	put_packet(2);
+	assert_int_equal(receive(), 2); /* what was received with it too */
+	assert_int_equal(receive(), -ECANCELED);
+	put_packet(3);
+	assert_int_equal(receive(), -ECANCELED);
+	nq_resume(&fixture.queue);
+	assert_int_equal(receive(), 1);
+	assert_int_equal(fixture.counters.packets, 3);
+	assert_int_equal(receive(), 0);
+	assert_int_equal(fake.waits, 2); /* it sleeps again */
+	nq_resume(&fixture.queue);	 /* to no effect */
+	assert_int_equal(nq_stop(&fixture.queue), 0);
+	put(message_put_answer(&fixture.message, 0, NQ_SEQUENCE_STOP));
+	assert_int_equal(receive(), -ESHUTDOWN);
+	nq_resume(&fixture.queue);
+	assert_int_equal(receive(), -ESHUTDOWN);
+}
+
+static void adopted_queue_releases_what_lies_before_its_first_packet(void **state)
+{
+	uint32_t id;
+	fixture.queue.orphans = true;
+	put_packet(1000);
+	put_packet(1001);
+	assert_int_equal(receive(), 2);
+	assert_int_equal(fake.sends, 1);
+	assert_int_equal(((struct nlmsghdr *)fake.sent)->nlmsg_type, NFNL_SUBSYS_QUEUE << 8 | NFQNL_MSG_VERDICT_BATCH);
+	memcpy(&id, fake.sent + 28, sizeof(id));
+	assert_int_equal(ntohl(id), 999);
+	assert_int_equal(fixture.counters.lost_ids, 0);
+	put_packet(1003);
+	assert_int_equal(receive(), 1);
+	assert_int_equal(fake.sends, 1);
+	assert_int_equal(fixture.counters.lost_ids, 1);
+}
+
+static void adopted_queue_without_packets_releases_what_was_there_before(void **state)
+{
+	uint32_t id;
+	fixture.queue.orphans = true;
+	fixture.queue.adopt_id = 77;
+	fixture.queue.adopt_sequence = NQ_SEQUENCE_ADOPT + 5;
+	put(message_put_answer(&fixture.message, 0, NQ_SEQUENCE_ADOPT + 4)); /* somebody else's */
+	assert_int_equal(receive(), 0);
+	assert_int_equal(fake.sends, 0);
+	put(message_put_answer(&fixture.message, 0, NQ_SEQUENCE_ADOPT + 5));
+	assert_int_equal(receive(), 0);
+	memcpy(&id, fake.sent + 28, sizeof(id));
+	assert_int_equal(ntohl(id), 77);
+}
+
+static void refused_adoption_is_final(void **state)
+{
+	fixture.queue.adopt_sequence = NQ_SEQUENCE_ADOPT;
+	put(message_put_answer(&fixture.message, -EPERM, NQ_SEQUENCE_ADOPT));
+	assert_int_equal(receive(), -EPERM);
+}
+
+static void handover_carries_the_account(void **state)
+{
+	struct nq_handover handover;
+	struct nq_queue *other = &(struct nq_queue){ 0 };
+	put_packet(1);
+	put_packet(3);
+	assert_int_equal(receive(), 2);
+	fixture.queue.origin_is_known = true;
+	fixture.queue.origin = (struct nq_origin){ .ids_skipped = 5, .socket_drops = 6, .user_dropped = 7 };
+	nq_handover_read(&fixture.queue, &handover);
+	assert_int_equal(handover.socket, fixture.queue.fd);
+	assert_int_equal(handover.queue, 3);
+	open_go_on(other, &handover);
+	assert_false(other->orphans);
+	assert_int_equal(other->last_id, 3);
+	assert_int_equal(other->counters.packets, 2);
+	assert_int_equal(other->counters.lost_ids, 1);
+	assert_memory_equal(&other->origin, &fixture.queue.origin, sizeof(other->origin));
+	open_go_on(other, &(struct nq_handover){ 0 });
+	assert_true(other->orphans);
+}
+
+static void only_a_netfilter_socket_can_be_adopted(void **state)
+{
+	struct nq_config config;
+	struct nq_queue *queue = &fixture.queue;
+	nq_config_init(&config, 0);
+	assert_int_equal(nq_adopt(&queue, &config, &(struct nq_handover){ .socket = fixture.kernel }), -ENOTSOCK);
+	assert_null(queue);
+	assert_int_equal(nq_adopt(&queue, &config, &(struct nq_handover){ .socket = -1 }), -ENOTSOCK);
+}
+
+static void queue_that_was_unbound_ends(void **state)
+{
+	put(message_put_answer(&fixture.message, -ENODEV, NQ_SEQUENCE_VERDICT));
+	assert_int_equal(receive(), -ENODEV);
+	assert_int_equal(fixture.counters.verdict_errors, 1);
 }
 
 static void refused_stop_ends_with_its_error(void **state)
 {
+	assert_int_equal(nq_stop(&fixture.queue), 0);
 	put(message_put_answer(&fixture.message, -ENODEV, NQ_SEQUENCE_STOP));
 	assert_int_equal(receive(), -ENODEV);
 }
@@ -347,6 +474,7 @@ static void held_packets_are_left_out(void **state)
 	assert_int_equal(nq_reply(&fixture.queue, fixture.packets, 3), 0);
 	assert_int_equal(fake.sent_bytes, 2 * 32);
 	assert_int_equal(sent_id(1), 3);
+	assert_int_equal(fixture.queue.counters.verdicts, 2);
 
 	fake.sends = 0;
 	assert_int_equal(nq_reply(&fixture.queue, &fixture.packets[1], 1), 0);
@@ -373,6 +501,7 @@ static void failing_send_is_returned(void **state)
 	assert_int_equal(receive(), 1);
 	fake.send_error = ENOBUFS;
 	assert_int_equal(nq_reply(&fixture.queue, fixture.packets, 1), -ENOBUFS);
+	assert_int_equal(fixture.queue.counters.verdicts, 0);
 }
 
 static void run_drop_all(void *context, struct nq_packet packets[], unsigned int count)
@@ -386,6 +515,7 @@ static void run_serves_until_the_stop(void **state)
 {
 	unsigned int seen = 0;
 	uint32_t verdict;
+	assert_int_equal(nq_stop(&fixture.queue), 0);
 	put_packet(1);
 	put_packet(2);
 	put(message_put_answer(&fixture.message, 0, NQ_SEQUENCE_STOP));
@@ -398,11 +528,11 @@ static void run_serves_until_the_stop(void **state)
 static void missing_module_is_told_from_a_bad_request(void **state)
 {
 	fixture.queue.status_fd = -EPROTONOSUPPORT;
-	assert_int_equal(queue_explain_refusal(&fixture.queue, -EINVAL), -EPROTONOSUPPORT);
+	assert_int_equal(open_explain_refusal(&fixture.queue, -EINVAL), -EPROTONOSUPPORT);
 	fixture.queue.status_fd = -EACCES;
-	assert_int_equal(queue_explain_refusal(&fixture.queue, -EINVAL), -EINVAL);
-	assert_int_equal(queue_explain_refusal(&fixture.queue, -EPERM), -EPERM);
-	assert_int_equal(queue_explain_refusal(&fixture.queue, -EOPNOTSUPP), -EOPNOTSUPP);
+	assert_int_equal(open_explain_refusal(&fixture.queue, -EINVAL), -EINVAL);
+	assert_int_equal(open_explain_refusal(&fixture.queue, -EPERM), -EPERM);
+	assert_int_equal(open_explain_refusal(&fixture.queue, -EOPNOTSUPP), -EOPNOTSUPP);
 	fixture.queue.status_fd = -1;
 }
 
@@ -426,7 +556,15 @@ int main(void)
 		TEST(overruns_are_counted_and_survived),
 		TEST(interruption_is_no_error),
 		TEST(stop_hands_out_what_waited_and_then_ends),
-		TEST(stop_is_asked_for_again_when_its_answer_may_be_lost),
+		TEST(stop_is_asked_for_again_when_its_answer_is_lost),
+		TEST(answers_that_nobody_asked_for_are_ignored),
+		TEST(pause_ends_behind_what_was_there_and_can_be_taken_back),
+		TEST(adopted_queue_releases_what_lies_before_its_first_packet),
+		TEST(adopted_queue_without_packets_releases_what_was_there_before),
+		TEST(refused_adoption_is_final),
+		TEST(handover_carries_the_account),
+		TEST(only_a_netfilter_socket_can_be_adopted),
+		TEST(queue_that_was_unbound_ends),
 		TEST(refused_stop_ends_with_its_error),
 		TEST(held_packets_are_left_out),
 		TEST(more_verdicts_than_a_message_holds_take_several),
