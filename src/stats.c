@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "counters.h"
 #include "log.h"
 
 #define STATS_SCHEMA 1
@@ -141,33 +142,34 @@ void stats_collect(struct stats *stats, const struct worker workers[], double up
 			queue->kernel_dropped = status.dropped;
 			queue->kernel_user_dropped = status.user_dropped;
 		}
+		queue->ledger_known = nq_ledger_read(workers[i].queue, &queue->ledger) == 0;
 		stats_collect_usage(&queue->usage, &workers[i]);
 	}
 }
 
+static void stats_add_ledger(struct stats_queue *total, const struct stats_queue *queue)
+{
+	struct nq_ledger *sum = &total->ledger;
+	const struct nq_ledger *ledger = &queue->ledger;
+
+	sum->queued += ledger->queued;
+	sum->answered += ledger->answered;
+	sum->flushed += ledger->flushed;
+	sum->refused += ledger->refused;
+	sum->dropped += ledger->dropped;
+	sum->passed += ledger->passed;
+	sum->waiting += ledger->waiting;
+	sum->residue += ledger->residue;
+	total->ledger_known = total->ledger_known && queue->ledger_known;
+}
+
 static void stats_add(struct stats_queue *total, const struct stats_queue *queue)
 {
-	struct nq_counters *sum = &total->counters;
-	const struct nq_counters *counters = &queue->counters;
-
-	sum->packets += counters->packets;
-	sum->bytes += counters->bytes;
-	sum->gso_packets += counters->gso_packets;
-	sum->truncated_packets += counters->truncated_packets;
-	if (counters->max_packet_bytes > sum->max_packet_bytes)
-		sum->max_packet_bytes = counters->max_packet_bytes;
-	sum->receive_calls += counters->receive_calls;
-	sum->spin_calls += counters->spin_calls;
-	sum->spin_receives += counters->spin_receives;
-	sum->send_calls += counters->send_calls;
-	sum->overruns += counters->overruns;
-	sum->lost_ids += counters->lost_ids;
-	sum->flushed += counters->flushed;
-	sum->verdict_errors += counters->verdict_errors;
-	sum->malformed += counters->malformed;
+	counters_add(&total->counters, &queue->counters);
 	total->kernel_dropped += queue->kernel_dropped;
 	total->kernel_user_dropped += queue->kernel_user_dropped;
 	total->kernel_known = total->kernel_known && queue->kernel_known;
+	stats_add_ledger(total, queue);
 	total->usage.known = total->usage.known && queue->usage.known;
 	total->usage.user_s += queue->usage.user_s;
 	total->usage.system_s += queue->usage.system_s;
@@ -178,7 +180,7 @@ static void stats_add(struct stats_queue *total, const struct stats_queue *queue
 
 static struct stats_queue stats_total(const struct stats *stats)
 {
-	struct stats_queue total = { .kernel_known = true, .usage.known = true };
+	struct stats_queue total = { .kernel_known = true, .ledger_known = true, .usage.known = true };
 
 	for (unsigned int i = 0; i < stats->count; i++)
 		stats_add(&total, &stats->queues[i]);
@@ -224,25 +226,30 @@ static json_t *stats_json_latency(const struct stats_queue *queue)
 			 "verdict_call", stats_json_quantiles(&queue->verdict_call));
 }
 
+static json_t *stats_json_ledger(const struct stats_queue *queue)
+{
+	const struct nq_ledger *ledger = &queue->ledger;
+
+	if (!queue->ledger_known)
+		return json_null();
+	json_t *object = json_object();
+	stats_put_integer(object, "queued", true, ledger->queued);
+	stats_put_integer(object, "answered", true, ledger->answered);
+	stats_put_integer(object, "flushed", true, ledger->flushed);
+	stats_put_integer(object, "refused", true, ledger->refused);
+	stats_put_integer(object, "dropped", true, ledger->dropped);
+	stats_put_integer(object, "passed", true, ledger->passed);
+	stats_put_integer(object, "waiting", true, ledger->waiting);
+	stats_put_integer(object, "residue", true, (uint64_t)ledger->residue);
+	return object;
+}
+
 /* What a queue and the total have in common, in the documented order. */
 static void stats_put_counters(json_t *object, const struct stats_queue *queue, bool lengths_known)
 {
-	const struct nq_counters *counters = &queue->counters;
 	const struct stats_usage *usage = &queue->usage;
 
-	stats_put_integer(object, "packets", true, counters->packets);
-	stats_put_integer(object, "bytes", lengths_known, counters->bytes);
-	stats_put_integer(object, "gso_packets", true, counters->gso_packets);
-	stats_put_integer(object, "truncated_packets", true, counters->truncated_packets);
-	stats_put_integer(object, "max_packet_bytes", lengths_known, counters->max_packet_bytes);
-	stats_put_integer(object, "receive_calls", true, counters->receive_calls);
-	stats_put_integer(object, "spin_calls", true, counters->spin_calls);
-	stats_put_integer(object, "spin_receives", true, counters->spin_receives);
-	stats_put_integer(object, "send_calls", true, counters->send_calls);
-	stats_put_integer(object, "overruns", true, counters->overruns);
-	stats_put_integer(object, "lost_ids", true, counters->lost_ids);
-	stats_put_integer(object, "verdict_errors", true, counters->verdict_errors);
-	stats_put_integer(object, "flushed", true, counters->flushed);
+	counters_put_json(object, &queue->counters, lengths_known);
 	stats_put_integer(object, "kernel_dropped", queue->kernel_known, queue->kernel_dropped);
 	stats_put_integer(object, "kernel_user_dropped", queue->kernel_known, queue->kernel_user_dropped);
 	stats_put_real(object, "user_s", usage->known, usage->user_s);
@@ -251,6 +258,7 @@ static void stats_put_counters(json_t *object, const struct stats_queue *queue, 
 	stats_put_integer(object, "voluntary_switches", usage->known, usage->voluntary_switches);
 	stats_put_integer(object, "involuntary_switches", usage->known, usage->involuntary_switches);
 	json_object_set_new(object, "latency_us", stats_json_latency(queue));
+	json_object_set_new(object, "ledger", stats_json_ledger(queue));
 }
 
 static json_t *stats_json_queues(const struct stats *stats, bool lengths_known)
@@ -289,6 +297,7 @@ static json_t *stats_json(const struct stats *stats)
 	stats_put_integer(root, "schema", true, STATS_SCHEMA);
 	json_object_set_new(root, "version", json_string(NQ_VERSION));
 	stats_put_real(root, "uptime_s", true, stats->uptime_s);
+	stats_put_integer(root, "restarts", true, stats->restarts);
 	json_object_set_new(root, "gso", json_boolean(options->config.flags & NQ_F_GSO));
 	json_object_set_new(root, "copy", json_string(options->copy));
 	json_object_set_new(root, "sched", stats_json_sched(stats));
@@ -366,12 +375,27 @@ static void stats_log_queue(const struct stats_queue *queue)
 		 kernel, counters->lost_ids, counters->overruns, counters->verdict_errors, counters->malformed);
 }
 
+/* Every packet that the kernel queued, by what became of it. */
+static void stats_log_ledger(const struct stats_queue *queue)
+{
+	const struct nq_ledger *ledger = &queue->ledger;
+
+	if (queue->ledger_known)
+		log_line("queue %u: %" PRIu64 " queued = %" PRIu64 " answered + %" PRIu64 " flushed + %" PRIu64
+			 " refused + %" PRIu64 " dropped + %" PRIu64 " passed unseen + %" PRIu64
+			 " waiting, residue %" PRId64,
+			 queue->queue, ledger->queued, ledger->answered, ledger->flushed, ledger->refused,
+			 ledger->dropped, ledger->passed, ledger->waiting, ledger->residue);
+}
+
 void stats_log_summary(const struct stats *stats)
 {
 	char sched[STATS_SCHED_BYTES];
 
 	log_line("scheduling %s, spin %u us, memory %s", stats_describe_sched(stats, sched),
 		 stats->options->config.spin_us, stats->memory_locked ? "locked" : "not locked");
-	for (unsigned int i = 0; i < stats->count; i++)
+	for (unsigned int i = 0; i < stats->count; i++) {
 		stats_log_queue(&stats->queues[i]);
+		stats_log_ledger(&stats->queues[i]);
+	}
 }

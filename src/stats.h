@@ -38,6 +38,8 @@ struct stats_queue {
 	bool kernel_known;
 	uint64_t kernel_dropped;
 	uint64_t kernel_user_dropped;
+	bool ledger_known;
+	struct nq_ledger ledger;
 	struct stats_usage usage;
 	bool latency_known;
 	struct stats_latency receive_to_verdict;
@@ -50,6 +52,7 @@ struct stats {
 	bool sched_known;
 	struct rt_policy sched; /* in force, as read from the first worker's thread */
 	bool memory_locked;
+	uint64_t restarts; /* of the process, with the queues kept */
 	unsigned int count;
 	struct stats_queue *queues;
 };
@@ -76,7 +79,7 @@ const char *stats_describe_sched(const struct stats *stats, char text[STATS_SCHE
 /* The line of --interval: what changed since `before`. */
 void stats_log_rates(const struct stats *stats, const struct stats *before);
 
-/* The last lines: one a queue, and the policy that was in force. */
+/* The last lines: two a queue, what happened and the account, and the policy that was in force. */
 void stats_log_summary(const struct stats *stats);
 
 #endif

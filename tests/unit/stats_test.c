@@ -8,14 +8,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "counters.h"
 #include "stats.h"
 
 static const char *const counter_keys[] = {
-	"packets",	 "bytes",	   "gso_packets",   "truncated_packets",  "max_packet_bytes",
-	"receive_calls", "spin_calls",	   "spin_receives", "send_calls",	  "overruns",
-	"lost_ids",	 "verdict_errors", "flushed",	    "kernel_dropped",	  "kernel_user_dropped",
-	"user_s",	 "system_s",	   "minor_faults",  "voluntary_switches", "involuntary_switches",
+	"packets",
+	"bytes",
+	"gso_packets",
+	"truncated_packets",
+	"max_packet_bytes",
+	"receive_calls",
+	"spin_calls",
+	"spin_receives",
+	"send_calls",
+	"verdicts",
+	"overruns",
+	"lost_ids",
+	"verdict_errors",
+	"flushed",
+	"malformed",
+	"kernel_dropped",
+	"kernel_user_dropped",
+	"user_s",
+	"system_s",
+	"minor_faults",
+	"voluntary_switches",
+	"involuntary_switches",
 	"latency_us",
+	"ledger",
 };
 #define COUNTER_KEYS (sizeof(counter_keys) / sizeof(counter_keys[0]))
 
@@ -54,6 +74,8 @@ static int setup(void **state)
 			.kernel_known = true,
 			.kernel_dropped = UINT32_MAX,
 			.kernel_user_dropped = 1,
+			.ledger_known = true,
+			.ledger = { .queued = 15, .answered = 3, .flushed = 8, .refused = 6, .residue = -2 },
 			.usage = { true, 1.5, 0.25, 100, 200, 300 },
 			.latency_known = true,
 			.receive_to_verdict = { 10.5, 20.25, 30, 40 },
@@ -96,8 +118,8 @@ static json_int_t integer(const json_t *object, const char *key)
 
 static void object_has_the_documented_keys_in_order(void **state)
 {
-	static const char *const keys[] = { "schema",  "version",	"uptime_s", "gso",    "copy", "sched",
-					    "spin_us", "memory_locked", "lost",	    "queues", "total" };
+	static const char *const keys[] = { "schema", "version", "uptime_s",	  "restarts", "gso",	"copy",
+					    "sched",  "spin_us", "memory_locked", "lost",     "queues", "total" };
 	json_t *root = write_and_load();
 	size_t at = 0;
 
@@ -147,6 +169,39 @@ static void total_is_the_sum_and_the_maximum(void **state)
 	assert_int_equal(integer(root, "lost"), 2ll * UINT32_MAX + 2 + 16);
 	assert_int_equal(stats_lost(&stats), 2ll * UINT32_MAX + 2 + 16);
 	json_decref(root);
+}
+
+static void ledger_is_told_by_queue_and_summed(void **state)
+{
+	json_t *root = write_and_load();
+	const json_t *ledger = json_object_get(json_object_get(root, "total"), "ledger");
+
+	assert_int_equal(integer(ledger, "queued"), 30);
+	assert_int_equal(integer(ledger, "answered"), 6);
+	assert_int_equal(integer(ledger, "residue"), -4);
+	ledger = json_object_get(json_array_get(json_object_get(root, "queues"), 0), "ledger");
+	assert_int_equal(integer(ledger, "flushed"), 8);
+	assert_int_equal(integer(ledger, "waiting"), 0);
+	json_decref(root);
+	stats.queues[1].ledger_known = false;
+	root = write_and_load();
+	assert_true(json_is_null(json_object_get(json_object_get(root, "total"), "ledger")));
+	json_decref(root);
+}
+
+static void counters_survive_being_written_and_read(void **state)
+{
+	struct nq_counters counters;
+	json_t *object = json_object();
+
+	counters_put_json(object, &stats.queues[1].counters, true);
+	counters_get_json(object, &counters);
+	assert_memory_equal(&counters, &stats.queues[1].counters, sizeof(counters));
+	json_object_del(object, "packets");
+	counters_get_json(object, &counters);
+	assert_int_equal(counters.packets, 0);
+	assert_int_equal(counters.flushed, 8);
+	json_decref(object);
 }
 
 static void latency_is_told_by_queue_and_not_summed(void **state)
@@ -208,6 +263,8 @@ int main(void)
 		TEST(object_has_the_documented_keys_in_order),
 		TEST(queues_and_total_have_every_counter),
 		TEST(total_is_the_sum_and_the_maximum),
+		TEST(ledger_is_told_by_queue_and_summed),
+		TEST(counters_survive_being_written_and_read),
 		TEST(latency_is_told_by_queue_and_not_summed),
 		TEST(unknown_numbers_are_null),
 		TEST(full_disk_is_an_error),
