@@ -49,9 +49,12 @@ harden_ldflags := -pie -Wl,-z,relro,-z,now
 endif
 
 # pkg-config is asked once, when the first command needs it.
-libraries := libmnl libnetfilter_queue libnfnetlink libcap jansson
-library_cflags = $(eval library_cflags := $$(shell $(PKG_CONFIG) --cflags $(libraries) 2>/dev/null))$(library_cflags)
-library_libs = $(eval library_libs := $$(shell $(PKG_CONFIG) --libs $(libraries) 2>/dev/null))$(library_libs)
+libraries := libmnl libnetfilter_queue libnfnetlink libcap libseccomp jansson
+library_cflags = $(eval library_cflags := $$(shell $(PKG_CONFIG) --cflags $(libraries) $(optional) 2>/dev/null) \
+	$(if $(optional),-DHAVE_SYSTEMD))$(library_cflags)
+library_libs = $(eval library_libs := $$(shell $(PKG_CONFIG) --libs $(libraries) $(optional) 2>/dev/null))$(library_libs)
+# Without it a service manager is neither told anything nor asked to keep anything.
+optional = $(eval optional := $$(shell $(PKG_CONFIG) --exists libsystemd 2>/dev/null && echo libsystemd))$(optional)
 
 own_cppflags = -D_GNU_SOURCE $(includes) $(harden_cppflags) $(library_cflags)
 own_cflags := -std=gnu11 -pthread -MMD -MP $(warnings) $(harden_cflags) $(instrument)

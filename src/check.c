@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include <errno.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "explain.h"
+#include "rules.h"
 #include "worker.h"
 
 __attribute__((format(printf, 2, 3))) static unsigned int check_print(bool ok, const char *format, ...)
@@ -105,6 +107,34 @@ static unsigned int check_json_file(const char *path)
 	return check_print(false, "--json=%s: cannot be created: %s: %s", path, directory, strerror(errno));
 }
 
+/* It would start all the same: only its end would lose packets. */
+static void check_rules(const struct options *options)
+{
+	char line[RULES_LINE_BYTES];
+
+	switch (rules_find(options->config.queue, options->last_queue, line)) {
+	case RULES_BYPASS:
+		check_print(true, "rules: all have bypass");
+		break;
+	case RULES_DROP:
+		printf("%-7srule without bypass: when nfq-noop has ended the kernel drops its packets: %s\n", "note",
+		       line + strspn(line, " \t"));
+		break;
+	case RULES_NONE:
+		printf("%-7sno rule that can be seen from here queues packets for it\n", "note");
+		break;
+	}
+}
+
+static unsigned int check_user(const struct options *options)
+{
+	if (!options->user)
+		return 0;
+	if (getpwnam(options->user))
+		return check_print(true, "--user %s", options->user);
+	return check_print(false, "--user %s: there is no such user: \"getent passwd\" lists them", options->user);
+}
+
 unsigned int check_run(const struct options *options)
 {
 	unsigned int failures = check_capability();
@@ -112,7 +142,9 @@ unsigned int check_run(const struct options *options)
 	failures += check_queues(options);
 	failures += check_threads(options);
 	failures += check_files(options);
+	failures += check_user(options);
 	if (options->json_file)
 		failures += check_json_file(options->json_file);
+	check_rules(options);
 	return failures;
 }

@@ -38,6 +38,12 @@ const char options_help[] =
 	"      --spin USEC           keep asking for packets that long before sleeping (0)\n"
 	"      --delay USEC          hold each packet that long: a control for measurements (0)\n"
 	"\n"
+	"Safety\n"
+	"      --user NAME           become NAME once started\n"
+	"      --sandbox on|off|kill refuse system calls that are not needed, allow them, or\n"
+	"                            end at the first (on)\n"
+	"      --adopt               go on with queues that the service manager has kept\n"
+	"\n"
 	"Output\n"
 	"      --interval SECONDS    print a line of rates that often\n"
 	"      --json[=FILE]         at the end and on SIGUSR1 write a JSON object, one a line\n"
@@ -48,8 +54,9 @@ const char options_help[] =
 	"  -V, --version             print the version and exit\n"
 	"  -h, --help                print this and exit\n"
 	"\n"
-	"Prints \"ready\" on stderr once every queue is bound and configured. SIGTERM,\n"
-	"SIGINT and SIGHUP end it after every packet that waits has been answered.\n"
+	"Prints \"ready\" on stderr once every queue is bound and configured. SIGTERM and\n"
+	"SIGINT end it after every packet that waits has been answered; SIGHUP starts it\n"
+	"again, from its file, with the same options and without losing a packet.\n"
 	"Exit status: 0 ended by a signal, 1 failed, 2 wrong usage.\n";
 
 enum option_id {
@@ -63,6 +70,9 @@ enum option_id {
 	OPTION_CPU,
 	OPTION_SPIN,
 	OPTION_DELAY,
+	OPTION_USER,
+	OPTION_SANDBOX,
+	OPTION_ADOPT,
 	OPTION_INTERVAL,
 	OPTION_JSON,
 	OPTION_LATENCY,
@@ -82,6 +92,9 @@ static const struct option options_long[] = {
 	{ "cpu", required_argument, NULL, OPTION_CPU },
 	{ "spin", required_argument, NULL, OPTION_SPIN },
 	{ "delay", required_argument, NULL, OPTION_DELAY },
+	{ "user", required_argument, NULL, OPTION_USER },
+	{ "sandbox", required_argument, NULL, OPTION_SANDBOX },
+	{ "adopt", no_argument, NULL, OPTION_ADOPT },
 	{ "interval", required_argument, NULL, OPTION_INTERVAL },
 	{ "json", optional_argument, NULL, OPTION_JSON },
 	{ "latency", no_argument, NULL, OPTION_LATENCY },
@@ -229,6 +242,28 @@ static bool options_read_cpus(const char *text, struct options *options, char *e
 	return true;
 }
 
+static bool options_read_user(const char *text, struct options *options, char *error)
+{
+	if (!*text)
+		return options_refuse(error, "--user: needs the name of a user");
+	options->user = text;
+	return true;
+}
+
+static bool options_read_sandbox(const char *text, struct options *options, char *error)
+{
+	static const char *const words[] = {
+		[OPTIONS_SANDBOX_ON] = "on", [OPTIONS_SANDBOX_OFF] = "off", [OPTIONS_SANDBOX_KILL] = "kill"
+	};
+
+	for (unsigned int i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strcmp(text, words[i]) == 0) {
+			options->sandbox = (enum options_sandbox)i;
+			return true;
+		}
+	return options_refuse(error, "--sandbox %s: must be on, off or kill", text);
+}
+
 static bool options_read_json(const char *file, struct options *options, char *error)
 {
 	if (file && !*file)
@@ -256,24 +291,18 @@ static bool options_read_numeric(int id, const char *text, struct options *optio
 	}
 }
 
-static bool options_read(int id, const char *value, struct options *options, char *error)
+/* Those without a value. */
+static bool options_read_switch(int id, struct options *options)
 {
 	switch (id) {
-	case 'q':
-		return options_read_queue(value, options, error);
-	case OPTION_COPY:
-		return options_read_copy(value, options, error);
-	case OPTION_SCHED:
-		return options_read_sched(value, options, error);
-	case OPTION_CPU:
-		return options_read_cpus(value, options, error);
-	case OPTION_JSON:
-		return options_read_json(value, options, error);
 	case OPTION_NO_GSO:
 		options->config.flags &= ~(uint32_t)NQ_F_GSO;
 		return true;
 	case OPTION_FAIL_OPEN:
 		options->config.flags |= NQ_F_FAIL_OPEN;
+		return true;
+	case OPTION_ADOPT:
+		options->adopt = true;
 		return true;
 	case OPTION_LATENCY:
 		options->latency = true;
@@ -288,7 +317,29 @@ static bool options_read(int id, const char *value, struct options *options, cha
 		options->verbose = true;
 		return true;
 	default:
-		return options_read_numeric(id, value, options, error);
+		return false;
+	}
+}
+
+static bool options_read(int id, const char *value, struct options *options, char *error)
+{
+	switch (id) {
+	case 'q':
+		return options_read_queue(value, options, error);
+	case OPTION_COPY:
+		return options_read_copy(value, options, error);
+	case OPTION_SCHED:
+		return options_read_sched(value, options, error);
+	case OPTION_CPU:
+		return options_read_cpus(value, options, error);
+	case OPTION_USER:
+		return options_read_user(value, options, error);
+	case OPTION_SANDBOX:
+		return options_read_sandbox(value, options, error);
+	case OPTION_JSON:
+		return options_read_json(value, options, error);
+	default:
+		return options_read_switch(id, options) || options_read_numeric(id, value, options, error);
 	}
 }
 

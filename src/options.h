@@ -14,6 +14,13 @@
 #define OPTIONS_ERROR_BYTES  256
 #define OPTIONS_DELAY_US_MAX 10000000
 
+/* What threads do about system calls that they have no need of. */
+enum options_sandbox {
+	OPTIONS_SANDBOX_ON,  /* refuse them */
+	OPTIONS_SANDBOX_OFF, /* nothing */
+	OPTIONS_SANDBOX_KILL /* end the process */
+};
+
 struct options {
 	struct nq_config config; /* of the first queue; the others differ in the number only */
 	uint16_t last_queue;
@@ -22,6 +29,9 @@ struct options {
 	int cpus[OPTIONS_CPUS_MAX];
 	unsigned int cpu_count; /* 0 = not pinned */
 	uint32_t delay_us;
+	const char *user; /* NULL = stay who we are */
+	enum options_sandbox sandbox;
+	bool adopt;
 	bool latency;	     /* measure it */
 	uint32_t interval_s; /* 0 = no rates */
 	bool json;

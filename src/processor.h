@@ -11,6 +11,8 @@ struct processor {
 	/* Optional: makes the context of one worker, which the worker owns; 0 or a negative errno. */
 	int (*open)(uint16_t queue, void **context);
 	void (*close)(void *context);
+	/* System calls that it makes; NULL = none. Ends with PRIVILEGE_END. */
+	const int *calls;
 };
 
 extern const struct processor processor_noop;

@@ -34,6 +34,7 @@
 #define RT_BREATH_NS	      600000L
 #define RT_BREATH_LATE_NS     1200000	     /* when one was missed */
 #define RT_STACK_BYTES	      (256ul * 1024) /* of a thread; the default of 8 MiB would be locked as a whole */
+#define RT_GUARD_BYTES	      4096ul
 #define RT_STACK_USED_BYTES   (32ul * 1024)
 
 static const char *const rt_policy_names[] = {
@@ -59,11 +60,38 @@ int rt_policy_read(pid_t tid, struct rt_policy *policy)
 	return 0;
 }
 
-static int rt_attributes_fill(pthread_attr_t *attributes, const struct rt_policy *policy, int cpu)
+int rt_policy_take(const struct rt_policy *policy)
+{
+	const struct sched_param param = { .sched_priority = policy->priority };
+
+	return sched_setscheduler(0, policy->policy, &param) < 0 ? -errno : 0;
+}
+
+void *rt_stack_make(void)
+{
+	char *memory = mmap(NULL, RT_GUARD_BYTES + RT_STACK_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return NULL;
+	if (mprotect(memory, RT_GUARD_BYTES, PROT_NONE) == 0)
+		return memory + RT_GUARD_BYTES;
+	munmap(memory, RT_GUARD_BYTES + RT_STACK_BYTES);
+	return NULL;
+}
+
+void rt_stack_free(void *stack)
+{
+	if (stack)
+		munmap((char *)stack - RT_GUARD_BYTES, RT_GUARD_BYTES + RT_STACK_BYTES);
+}
+
+static int rt_attributes_fill(pthread_attr_t *attributes, const struct rt_policy *policy, int cpu, void *stack)
 {
 	struct sched_param param = { .sched_priority = policy->priority };
 	cpu_set_t cpus;
-	int error = pthread_attr_setstacksize(attributes, RT_STACK_BYTES);
+	int error = stack ? pthread_attr_setstack(attributes, stack, RT_STACK_BYTES) :
+			    pthread_attr_setstacksize(attributes, RT_STACK_BYTES);
 
 	if (!error && !policy->inherit) {
 		error = pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
@@ -82,14 +110,15 @@ static int rt_attributes_fill(pthread_attr_t *attributes, const struct rt_policy
 	return error;
 }
 
-int rt_thread_create(pthread_t *thread, const struct rt_policy *policy, int cpu, void *(*run)(void *), void *argument)
+int rt_thread_create(pthread_t *thread, const struct rt_policy *policy, int cpu, void *stack, void *(*run)(void *),
+		     void *argument)
 {
 	pthread_attr_t attributes;
 	int error = pthread_attr_init(&attributes);
 
 	if (error)
 		return -error;
-	error = rt_attributes_fill(&attributes, policy, cpu);
+	error = rt_attributes_fill(&attributes, policy, cpu, stack);
 	if (!error)
 		error = pthread_create(thread, &attributes, run, argument);
 	pthread_attr_destroy(&attributes);
@@ -104,7 +133,7 @@ static void *rt_try_run(void *argument)
 int rt_try(const struct rt_policy *policy, int cpu)
 {
 	pthread_t thread = 0;
-	int error = rt_thread_create(&thread, policy, cpu, rt_try_run, NULL);
+	int error = rt_thread_create(&thread, policy, cpu, NULL, rt_try_run, NULL);
 
 	return error ? error : -pthread_join(thread, NULL);
 }
@@ -169,8 +198,10 @@ static long rt_size_pages(void)
 
 int rt_lock_memory(void)
 {
-	/* Without the capability, what is allocated later would count against a limit, and fail. */
-	int flags = MCL_CURRENT | (rt_has_capability(CAP_IPC_LOCK) ? MCL_FUTURE : 0);
+	/* With a limit, what is allocated later would count against it, and fail: the capability may be given up. */
+	struct rlimit limit = { 0 };
+	bool unlimited = getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+	int flags = MCL_CURRENT | (unlimited ? MCL_FUTURE : 0);
 
 	if (rt_size_pages() > sysconf(_SC_PHYS_PAGES) / 4)
 		return -E2BIG;

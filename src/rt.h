@@ -28,14 +28,24 @@ static inline bool rt_policy_is_realtime(const struct rt_policy *policy)
 	return policy->priority > 0;
 }
 
+/* A stack for rt_thread_create(), with a page below it that ends who grows beyond it; NULL if there is no memory. Made
+ * before memory is locked, it is locked with the rest. */
+void *rt_stack_make(void);
+void rt_stack_free(void *stack);
+
 /*
- * Creates a thread that runs from its first instruction with `policy` and on `cpu`. Returns 0 or a negative errno:
- * -EPERM = the policy is not permitted (rt_explain_refusal() says why), -EINVAL = there is no such CPU for us.
+ * Creates a thread that runs from its first instruction with `policy` and on `cpu`, on this stack or, with NULL, on one
+ * of its own. Returns 0 or a negative errno: -EPERM = the policy is not permitted (rt_explain_refusal() says why),
+ * -EINVAL = there is no such CPU for us.
  */
-int rt_thread_create(pthread_t *thread, const struct rt_policy *policy, int cpu, void *(*run)(void *), void *argument);
+int rt_thread_create(pthread_t *thread, const struct rt_policy *policy, int cpu, void *stack, void *(*run)(void *),
+		     void *argument);
 
 /* The same with a thread that ends at once: finds out before anything depends on it. */
 int rt_try(const struct rt_policy *policy, int cpu);
+
+/* Has the calling thread take this policy, so that threads that it makes may have it without a privilege. */
+int rt_policy_take(const struct rt_policy *policy);
 
 /* Is this capability, CAP_*, effective for us? */
 bool rt_has_capability(int capability);
@@ -48,8 +58,8 @@ void rt_explain_refusal(const struct rt_policy *policy, char *text, size_t size)
 void rt_thread_settle(void);
 
 /*
- * Keeps all memory that the process has, and with CAP_IPC_LOCK also what it will have, in place: no page fault later.
- * 0 or a negative errno; -E2BIG = it is more than a quarter of the machine's, which others need.
+ * Keeps all memory that the process has, and without a limit (ulimit -l) also what it will have, in place: no page fault
+ * later. 0 or a negative errno; -E2BIG = it is more than a quarter of the machine's, which others need.
  */
 int rt_lock_memory(void);
 

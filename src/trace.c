@@ -10,9 +10,11 @@
 #include <linux/if_ether.h>
 #include <net/if.h>
 #include <poll.h>
+#include <seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "privilege.h"
 #include "processor.h"
 
 struct trace {
@@ -120,9 +122,15 @@ static void trace_process(void *context, struct nq_packet packets[], unsigned in
 	funlockfile(stdout);
 }
 
+/* Printing, and news of interfaces. */
+static const int trace_calls[] = { SCMP_SYS(write),   SCMP_SYS(futex),	SCMP_SYS(fstat),    SCMP_SYS(newfstatat),
+				   SCMP_SYS(recvmsg), SCMP_SYS(poll),	SCMP_SYS(ppoll),    SCMP_SYS(brk),
+				   SCMP_SYS(mmap),    SCMP_SYS(munmap), SCMP_SYS(mprotect), PRIVILEGE_END };
+
 const struct processor processor_trace = {
 	.name = "trace",
 	.process = trace_process,
 	.open = trace_open,
 	.close = trace_close,
+	.calls = trace_calls,
 };

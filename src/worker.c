@@ -8,6 +8,7 @@
 #include "worker.h"
 
 #include <errno.h>
+#include <seccomp.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -67,17 +68,35 @@ static int worker_serve(struct worker *worker)
 	}
 }
 
+const int worker_calls[] = {
+	/* the library: receive and reply, and the account after an adoption */
+	SCMP_SYS(recvmmsg), SCMP_SYS(sendto), SCMP_SYS(getsockopt), SCMP_SYS(pread64),
+	/* clocks and sleeping: delays, breaths */
+	SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(nanosleep), SCMP_SYS(ppoll), SCMP_SYS(poll),
+	SCMP_SYS(getrusage), SCMP_SYS(sched_getscheduler), SCMP_SYS(sched_getparam), SCMP_SYS(restart_syscall),
+	/* its end */
+	SCMP_SYS(getpid), SCMP_SYS(gettid), SCMP_SYS(kill), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),
+	SCMP_SYS(madvise), SCMP_SYS(munmap), SCMP_SYS(futex), SCMP_SYS(exit), SCMP_SYS(exit_group), PRIVILEGE_END
+};
+
 static void *worker_run(void *argument)
 {
 	struct worker *worker = argument;
 
 	rt_thread_settle();
 	__atomic_store_n(&worker->tid, gettid(), __ATOMIC_RELEASE);
-	worker->result = worker_serve(worker);
+	worker->result = privilege_filter_enter(worker->filter);
+	if (!worker->result)
+		worker->result = worker_serve(worker);
 	getrusage(RUSAGE_THREAD, &worker->usage);
 	__atomic_store_n(&worker->ended, true, __ATOMIC_RELEASE);
 	kill(getpid(), WORKER_SIGNAL_ENDED);
 	return NULL;
+}
+
+const struct processor *worker_processor(const struct options *options)
+{
+	return options->trace ? &processor_trace : &processor_noop;
 }
 
 int worker_try(const struct options *options, unsigned int *index)
@@ -96,23 +115,27 @@ int worker_try(const struct options *options, unsigned int *index)
 	return error;
 }
 
-int worker_open(struct worker *worker, const struct options *options, unsigned int index)
+int worker_open(struct worker *worker, const struct options *options, unsigned int index,
+		const struct nq_handover *inherited)
 {
 	struct nq_config config = options->config;
 
 	config.queue = (uint16_t)(config.queue + index);
 	*worker = (struct worker){
 		.number = config.queue,
+		.config = config,
 		.cpu = options_cpu(options, index),
 		.delay_us = options->delay_us,
 		.burst = config.burst,
 		.sched = options->sched,
-		.processor = options->trace ? &processor_trace : &processor_noop,
+		.processor = worker_processor(options),
+		.adopted = inherited != NULL,
 	};
 	worker->packets = calloc(config.burst, sizeof(*worker->packets));
 	if (options->latency)
 		worker->latency = calloc(1, sizeof(*worker->latency));
-	if (!worker->packets || (options->latency && !worker->latency))
+	worker->stack = rt_stack_make();
+	if (!worker->packets || !worker->stack || (options->latency && !worker->latency))
 		return -ENOMEM;
 	if (worker->processor->open) {
 		int error = worker->processor->open(worker->number, &worker->context);
@@ -120,12 +143,13 @@ int worker_open(struct worker *worker, const struct options *options, unsigned i
 			return error;
 	}
 	/* Last: once it is bound, packets wait for an answer. */
-	return nq_open(&worker->queue, &config);
+	return inherited ? nq_adopt(&worker->queue, &config, inherited) : nq_open(&worker->queue, &config);
 }
 
-int worker_start(struct worker *worker)
+int worker_start(struct worker *worker, const struct privilege_filter *filter)
 {
-	int error = rt_thread_create(&worker->thread, &worker->sched, worker->cpu, worker_run, worker);
+	worker->filter = filter;
+	int error = rt_thread_create(&worker->thread, &worker->sched, worker->cpu, worker->stack, worker_run, worker);
 
 	worker->started = !error;
 	return error;
@@ -134,6 +158,21 @@ int worker_start(struct worker *worker)
 int worker_stop(struct worker *worker)
 {
 	return nq_stop(worker->queue);
+}
+
+int worker_pause(struct worker *worker)
+{
+	return nq_pause(worker->queue);
+}
+
+int worker_resume(struct worker *worker)
+{
+	worker_join(worker);
+	nq_resume(worker->queue);
+	worker->tid = 0;
+	worker->result = 0;
+	__atomic_store_n(&worker->ended, false, __ATOMIC_RELEASE);
+	return worker_start(worker, worker->filter);
 }
 
 void worker_join(struct worker *worker)
@@ -148,6 +187,7 @@ void worker_close(struct worker *worker)
 	nq_close(worker->queue);
 	if (worker->context)
 		worker->processor->close(worker->context);
+	rt_stack_free(worker->stack);
 	free(worker->latency);
 	free(worker->packets);
 	*worker = (struct worker){ 0 };

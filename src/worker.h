@@ -11,6 +11,7 @@
 #include "histogram.h"
 #include "nq.h"
 #include "options.h"
+#include "privilege.h"
 #include "processor.h"
 #include "rt.h"
 
@@ -25,16 +26,20 @@ struct worker_latency {
 
 struct worker {
 	uint16_t number; /* of the queue */
-	int cpu;	 /* RT_CPU_ANY = not pinned */
+	struct nq_config config;
+	int cpu; /* RT_CPU_ANY = not pinned */
 	uint32_t delay_us;
 	unsigned int burst;
 	struct rt_policy sched;
 	const struct processor *processor;
 	void *context; /* the processor's */
+	const struct privilege_filter *filter;
 	struct nq_queue *queue;
 	struct nq_packet *packets;
 	struct worker_latency *latency; /* NULL = not measured */
+	void *stack;
 	pthread_t thread;
+	bool adopted; /* the queue was bound before */
 	bool started;
 	pid_t tid;	     /* atomic; 0 until the thread runs */
 	bool ended;	     /* atomic; the following are set before it */
@@ -48,14 +53,31 @@ struct worker {
  */
 int worker_try(const struct options *options, unsigned int *index);
 
-/* Binds the worker's queue and makes everything that it needs. 0 or a negative errno, of nq_open() or else. */
-int worker_open(struct worker *worker, const struct options *options, unsigned int index);
+/*
+ * Binds the worker's queue, or goes on with one that was left to us (NULL = none), and makes everything that it needs. 0
+ * or a negative errno, of nq_open(), nq_adopt() or else.
+ */
+int worker_open(struct worker *worker, const struct options *options, unsigned int index,
+		const struct nq_handover *inherited);
 
-/* Starts the thread: from then on packets are answered. 0 or a negative errno, as rt_thread_create(). */
-int worker_start(struct worker *worker);
+/* The processor that these options ask for. */
+const struct processor *worker_processor(const struct options *options);
+
+/* System calls that a worker makes beside its processor. */
+extern const int worker_calls[];
+
+/* Starts the thread, under this filter: from then on packets are answered. 0 or a negative errno, as
+ * rt_thread_create(). */
+int worker_start(struct worker *worker, const struct privilege_filter *filter);
 
 /* Asks it to end without losing a packet. */
 int worker_stop(struct worker *worker);
+
+/* Asks it to end with nothing in hand, while the queue stays as it is: its result is -ECANCELED then. */
+int worker_pause(struct worker *worker);
+
+/* Starts the thread again after that. As worker_start(). */
+int worker_resume(struct worker *worker);
 
 /* Waits for its end. The queue stays bound and readable until worker_close(). */
 void worker_join(struct worker *worker);

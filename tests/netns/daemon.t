@@ -122,7 +122,7 @@ ready_test() {
 
 signals_test() {
 	local signal
-	for signal in TERM INT HUP; do
+	for signal in TERM INT; do
 		noop_start
 		kill -"$signal" "$noop_pid"
 		noop_await_end
@@ -180,6 +180,124 @@ stop_test() {
 	like "stops and starts under a stream of pings lose none" "$(<"$tmp/ping.out")" \
 		"600 packets transmitted, 600 received, 0% packet loss"
 	holds "that was at least three stops" "$stops >= 3"
+	net_up
+}
+
+# Pings every 2 ms, each held for 3 ms, and the program becomes itself anew again and again.
+restart_test() {
+	local ping portid restarts=0
+	noop_start --delay 3000
+	portid=$(queue_value portid)
+	nsenter --net="/run/netns/$prefix-client" -- \
+		ping -n -q -c 400 -i 0.002 -W 1 "${net[server_addr4]}" >"$tmp/ping.out" 2>&1 </dev/null &
+	ping=$!
+	while kill -0 "$ping" 2>/dev/null; do
+		noop_restart
+		restarts=$((restarts + 1))
+		sleep 0.1
+	done
+	wait "$ping" || true
+	is "SIGHUP: the process and its socket stay the same" "$(queue_value portid) $(noop_is_gone || echo alive)" \
+		"$portid alive"
+	queue_await_rest 0
+	noop_stop
+	like "SIGHUP: restarts under a stream of pings lose none" "$(<"$tmp/ping.out")" \
+		"400 packets transmitted, 400 received, 0% packet loss"
+	holds "that was at least three restarts" "$restarts >= 3"
+	is "SIGHUP: the JSON counts them" "$(json_value restarts)" "$restarts"
+	is "SIGHUP: no packet is unseen, all are counted from the first start on" \
+		"$(json_value lost_ids) $(json_value packets) $(json_value queued)" "0 800 800"
+	is "SIGHUP: the account has no residue" "$(json_value residue)" 0
+}
+
+# The file is replaced by one that says so: a script, which needs calls that the filter does not know.
+restart_newer_test() {
+	local noop=$NFQ_NOOP
+	cp "$NFQ_NOOP" "$tmp/newer"
+	NFQ_NOOP=$tmp/newer
+	noop_start --sandbox off
+	rm "$tmp/newer"
+	kill -HUP "$noop_pid"
+	ok "SIGHUP without the file: an error" wait_until 5 grep -q "cannot start .*newer anew: No such file" "$tmp/noop.err"
+	is "SIGHUP without the file: the old program goes on" "$(pings_count 4 5)" 5
+	printf '#!/bin/bash\necho "the newer one: $*" >&2\nexec %q "$@"\n' "$noop" >"$tmp/newer"
+	chmod 755 "$tmp/newer"
+	noop_restart
+	like "SIGHUP: the program that is there by now is started, with the same options" "$(<"$tmp/noop.err")" \
+		"the newer one: --json=$tmp/noop.json"
+	is "SIGHUP: pings pass" "$(pings_count 4 5)" 5
+	noop_stop
+	is "SIGHUP: it ends in order" "$noop_status $(json_value packets) $(json_value residue)" "0 20 0"
+	NFQ_NOOP=$noop
+}
+
+# Prints the lines of /proc of each thread for these fields, each once.
+status_print() { # FIELD
+	sed -n "s/^$1:[[:space:]]*//p" /proc/"$noop_pid"/task/*/status | sort -u
+}
+
+privilege_test() {
+	local user=(--user nobody)
+	root_is_real || user=()
+	noop_start "${user[@]}"
+	for set in CapPrm CapEff CapBnd; do
+		is "of $set CAP_NET_ADMIN is left" "$(status_print $set)" 0000000000001000
+	done
+	is "no new privileges" "$(status_print NoNewPrivs)" 1
+	is "pings pass with that" "$(pings_count 4 5)" 5
+	noop_restart
+	is "after a restart too" "$(status_print CapEff) $(pings_count 4 5)" "0000000000001000 5"
+	kill -USR1 "$noop_pid"
+	wait_until 5 json_has_lines 1 || true
+	noop_stop
+	is "the JSON file is written to all the same, and the kernel's counters are known" \
+		"$(json_lines) $(json_value kernel_dropped) $(json_value residue)" "2 0 0"
+	if ! root_is_real; then
+		skip "--user nobody" "root of a user namespace has no other users"
+		return
+	fi
+	noop_start "${user[@]}"
+	is "--user nobody: all threads are nobody's" "$(status_print Uid | cut -f 1-3 | tr '\t' ' ')" \
+		"$(id -u nobody) $(id -u nobody) $(id -u nobody)"
+	noop_stop
+	noop_fail --user no-such-user
+	like "--user of nobody known: one line, status 1" "$noop_status $(grep -v warning: <<<"$noop_error")" \
+		"^1 nfq-noop: --user no-such-user: there is no such user"
+}
+
+# Filters of the threads, of which a sanitizer's runtime allows none.
+sandbox_test() {
+	if sanitizer_is_there; then
+		skip "--sandbox" "a sanitizer's runtime makes calls of its own"
+		return
+	fi
+	noop_start
+	is "every thread is under a filter" "$(status_print Seccomp)" 2
+	noop_restart
+	noop_restart
+	is "restarts do not add to them" "$(status_print Seccomp_filters | tail -n 1)" 2
+	noop_stop
+	noop_start --sandbox off
+	is "--sandbox off: none is" "$(status_print Seccomp)" 0
+	noop_stop
+}
+
+sanitizer_is_there() {
+	grep -q __asan_init "$NFQ_NOOP" || grep -q __tsan_init "$NFQ_NOOP"
+}
+
+rules_test() {
+	noop_start
+	like "a rule without bypass is told" "$(<"$tmp/noop.err")" "warning: a rule without bypass: .*"
+	noop_stop
+	noop_fail --check
+	like "--check tells it too" "$noop_status $noop_error" "^0 .*rule without bypass"
+	net_up --bypass
+	noop_start
+	is "one with bypass is not" "$(grep -c bypass "$tmp/noop.err")" 0
+	noop_stop
+	noop_fail --check
+	like "--check: all have bypass" "$noop_error" "ok +rules: all have bypass"
 	net_up
 }
 
@@ -272,13 +390,18 @@ interval_test() {
 
 # Twenty packets at once, each held for 5 ms, and room for one.
 overload_test() {
-	local options=(--maxlen 1 --burst 1 --delay 5000) received
+	local options=(--maxlen 1 --burst 1 --delay 5000) received overloaded
 	noop_start "${options[@]}"
 	received=$(pings_count 4 40 -l 20)
 	queue_await_rest 0
+	overloaded=$(queue_value dropped)
+	ok "an overload is told" wait_until 5 grep -q overload: "$tmp/noop.err"
 	noop_stop
 	holds "a queue that is too short loses packets" "$received < 40"
 	holds "which the daemon reports" "$(json_value kernel_dropped) > 0"
+	like "while it lasts, with the remedy" "$(<"$tmp/noop.err")" \
+		"queue 0: overload: $overloaded packets dropped within 1 s, $overloaded in all, because 1 were waiting: raise"
+	is "the account has no residue" "$(json_value residue)" 0
 	noop_start "${options[@]}" --fail-open
 	received=$(pings_count 4 40 -l 20)
 	queue_await_rest 0
@@ -322,4 +445,9 @@ interval_test
 overload_test
 burst_test
 stop_test
+restart_test
+restart_newer_test
+privilege_test
+sandbox_test
+rules_test
 done_testing

@@ -180,14 +180,15 @@ queue_await_rest() { # [QUEUE]
 
 # ---- the daemon ----
 
-# Starts nfq-noop in the queueing namespace, with words before it if `noop_before` is set, and waits until it is ready.
+# Starts nfq-noop in the queueing namespace, with words before it if `noop_before` is set, and waits until it is ready. A
+# system call that it does not list itself kills it.
 noop_before=()
 noop_pid=
 
 noop_start() { # OPTIONS...
 	rm -f "$tmp"/noop.{json,out,err} # what the one before wrote must not be taken for this one's
-	nsenter --net="/run/netns/${net[queue_ns]}" -- "${noop_before[@]}" "$NFQ_NOOP" --json="$tmp/noop.json" "$@" \
-		>"$tmp/noop.out" 2>"$tmp/noop.err" </dev/null &
+	nsenter --net="/run/netns/${net[queue_ns]}" -- "${noop_before[@]}" "$NFQ_NOOP" --json="$tmp/noop.json" \
+		--sandbox kill "$@" >"$tmp/noop.out" 2>"$tmp/noop.err" </dev/null &
 	noop_pid=$!
 	wait_until 10 noop_is_ready || bail "nfq-noop $* is not ready: $(<"$tmp/noop.err")"
 }
@@ -198,6 +199,22 @@ noop_is_ready() {
 
 noop_is_gone() {
 	! kill -0 "$noop_pid" 2>/dev/null
+}
+
+# Has it become itself anew, with the binary that is there by now.
+noop_restart() {
+	local before
+	before=$(noop_ready_lines)
+	kill -HUP "$noop_pid"
+	wait_until 10 noop_is_ready_again "$before" || fail "SIGHUP: it is ready again" "$(<"$tmp/noop.err")"
+}
+
+noop_ready_lines() {
+	grep -cs '^ready' "$tmp/noop.err" || true
+}
+
+noop_is_ready_again() { # LINES-BEFORE
+	(($(noop_ready_lines) > $1))
 }
 
 noop_stop() {

@@ -181,6 +181,24 @@ static void flags_and_outputs_are_set(void **state)
 	assert_int_equal(PARSE("--json="), OPTIONS_BAD);
 }
 
+static void safety_is_on_unless_told_otherwise(void **state)
+{
+	assert_int_equal(PARSE("-v"), OPTIONS_RUN);
+	assert_int_equal(options.sandbox, OPTIONS_SANDBOX_ON);
+	assert_null(options.user);
+	assert_false(options.adopt);
+	assert_int_equal(PARSE("--sandbox", "kill", "--user", "nobody", "--adopt"), OPTIONS_RUN);
+	assert_int_equal(options.sandbox, OPTIONS_SANDBOX_KILL);
+	assert_string_equal(options.user, "nobody");
+	assert_true(options.adopt);
+	assert_int_equal(PARSE("--sandbox=off"), OPTIONS_RUN);
+	assert_int_equal(options.sandbox, OPTIONS_SANDBOX_OFF);
+	assert_int_equal(PARSE("--sandbox=no"), OPTIONS_BAD);
+	assert_non_null(strstr(error, "on, off or kill"));
+	assert_int_equal(PARSE("--user", ""), OPTIONS_BAD);
+	assert_int_equal(PARSE("--adopt=3"), OPTIONS_BAD);
+}
+
 static void help_and_version_end_the_parsing(void **state)
 {
 	assert_int_equal(PARSE("--help", "--nonsense"), OPTIONS_HELP);
@@ -204,10 +222,11 @@ static void unknown_words_are_named(void **state)
 
 static void help_names_every_option(void **state)
 {
-	static const char *const names[] = { "--queue", "--no-gso",    "--copy",     "--maxlen", "--rcvbuf",
-					     "--burst", "--fail-open", "--sched",    "--cpu",	 "--delay",
-					     "--spin",	"--latency",   "--interval", "--json",	 "--trace",
-					     "--check", "--verbose",   "--version",  "--help" };
+	static const char *const names[] = { "--queue",	  "--no-gso",	 "--copy",     "--maxlen", "--rcvbuf",
+					     "--burst",	  "--fail-open", "--sched",    "--cpu",	   "--delay",
+					     "--spin",	  "--latency",	 "--interval", "--json",   "--trace",
+					     "--user",	  "--sandbox",	 "--adopt",    "--check",  "--verbose",
+					     "--version", "--help" };
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		assert_non_null(strstr(options_help, names[i]));
 }
@@ -225,6 +244,7 @@ int main(void)
 		cmocka_unit_test(segments_get_a_longer_queue),
 		cmocka_unit_test(spinning_has_a_bound),
 		cmocka_unit_test(flags_and_outputs_are_set),
+		cmocka_unit_test(safety_is_on_unless_told_otherwise),
 		cmocka_unit_test(help_and_version_end_the_parsing),
 		cmocka_unit_test(unknown_words_are_named),
 		cmocka_unit_test(help_names_every_option),

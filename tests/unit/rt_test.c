@@ -46,7 +46,7 @@ static void thread_runs_with_its_policy_from_the_start(void **state)
 
 	assert_int_equal(sched_setscheduler(0, SCHED_BATCH, &none), 0); /* as chrt would */
 	for (size_t i = 0; i < 2; i++) {
-		assert_int_equal(rt_thread_create(&thread, &policies[i], RT_CPU_ANY, see, &seen), 0);
+		assert_int_equal(rt_thread_create(&thread, &policies[i], RT_CPU_ANY, NULL, see, &seen), 0);
 		pthread_join(thread, NULL);
 		assert_int_equal(seen.error, 0);
 		assert_int_equal(seen.policy.policy, expected[i]);
@@ -67,7 +67,7 @@ static void thread_runs_on_its_cpu(void **state)
 	assert_int_equal(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
 	while (!CPU_ISSET((size_t)cpu, &allowed))
 		cpu--;
-	assert_int_equal(rt_thread_create(&thread, &inherit, cpu, see, &seen), 0);
+	assert_int_equal(rt_thread_create(&thread, &inherit, cpu, NULL, see, &seen), 0);
 	pthread_join(thread, NULL);
 	assert_int_equal(seen.cpu, cpu);
 }
