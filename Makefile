@@ -12,6 +12,8 @@
 #: WERROR=1         let a warning end the build
 #: BUILD=DIR        the tree to build in (build)
 #: CHECK=KINDS      the kinds of tests that check runs (all; a directory of tests/ each)
+#: SECONDS=N        how long fuzz looks (60)
+#: MINUTES=N        how long soak runs (10)
 #: BENCH_ARGS=ARGS  given to `nfq-bench run`
 CFLAGS ?= -O2 -g
 PKG_CONFIG ?= pkg-config
@@ -25,6 +27,9 @@ INCLUDEDIR ?= $(PREFIX)/include
 LIBDIR ?= $(PREFIX)/lib
 DATADIR ?= $(PREFIX)/share
 MANDIR ?= $(DATADIR)/man
+
+SECONDS ?= 60
+MINUTES ?= 10
 
 comma := ,
 BUILD = build$(if $(SAN),/san-$(subst $(comma),-,$(SAN)))
@@ -69,7 +74,8 @@ link = $(CC) $(own_ldflags) $(wraps) $(CFLAGS) $(LDFLAGS) -o $@ $(filter %.o %.a
 library_objects := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/libnq/*.c))
 daemon_objects := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/*.c))
 load_objects := $(patsubst %.c,$(BUILD)/%.o,$(wildcard src/udp/*.c))
-test_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/*.c tests/kernel/*.c tests/micro/*.c))
+test_programs := $(patsubst %.c,$(BUILD)/%,$(wildcard tests/unit/*.c tests/kernel/*.c tests/micro/*.c tests/fuzz/*.c \
+	tests/faults/*.c))
 headers := $(wildcard include/*.h src/*.h src/libnq/*.h src/udp/*.h tests/*/*.h)
 sources := $(wildcard src/*.c src/libnq/*.c src/udp/*.c tests/*/*.c)
 manuals := $(wildcard src/man/*.[1-8])
@@ -82,7 +88,7 @@ $(BUILD)/tests/unit/%.o: special = $(shell $(PKG_CONFIG) --cflags cmocka) -Wno-u
 	-Wno-missing-prototypes -Wno-write-strings -Wno-conversion -Wno-sign-conversion
 $(BUILD)/tests/unit/%: test_libs = $(shell $(PKG_CONFIG) --libs cmocka)
 # A test names the functions that it replaces on a line of its own: /* wrap: sendmsg recvmmsg */
-$(BUILD)/tests/unit/% $(BUILD)/tests/micro/%: \
+$(BUILD)/tests/unit/% $(BUILD)/tests/micro/% $(BUILD)/tests/faults/%: \
 	private wraps = $(addprefix -Wl$(comma)--wrap=,$(shell sed -n '$(wrap_line)' $(@:$(BUILD)/%=%.c)))
 wrap_line := s|^/\* wrap: \(.*\) \*/$$|\1|p
 # Symbols are all that callgrind needs, and valgrind 3.19 gives up at clang's debug information.
@@ -127,6 +133,26 @@ check-scenarios: ## every row of every scenario, quickly: a quarter of an hour
 	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' NFQ_UDP='$(abspath $(BUILD))/nfq-udp' NFQ_TEST_ALL_ROWS=yes \
 		prove --failures --comments tests/bench/scenarios.t
 
+# Both at once. What is found beyond the corpus stays in build/fuzz, and is a failure only if
+# it breaks something.
+fuzz: ## look for bytes that break a parser, for SECONDS
+	@$(install_deps) lint
+	@for target in packet options; do \
+		mkdir -p build/fuzz/$$target; \
+		clang -std=gnu11 -D_GNU_SOURCE -DFUZZER -g -O1 -fsanitize=fuzzer,address,undefined \
+			-fno-sanitize-recover=all $(includes) -Isrc -Isrc/libnq $(library_cflags) -o build/fuzz/$$target.run \
+			tests/fuzz/$$target.c $(filter-out src/main.c,$(wildcard src/*.c)) $(wildcard src/libnq/*.c) \
+			$(library_libs) || exit 1; \
+	done
+	@cd build/fuzz && status=0; for target in packet options; do \
+		(timeout --kill-after=60 $$(($(SECONDS) + 60)) ./$$target.run -max_total_time=$(SECONDS) -max_len=4096 \
+			-verbosity=0 -print_final_stats=1 -artifact_prefix=$$target- $$target \
+			../../tests/fuzz/corpus/$$target >$$target.log 2>&1; echo $$? >$$target.status) & \
+	done; wait; for target in packet options; do \
+		echo "$$target: status $$(cat $$target.status), $$(grep -h number_of_executed_units $$target.log)"; \
+		[ "$$(cat $$target.status)" = 0 ] || { tail -n 40 $$target.log; status=1; }; \
+	done; exit $$status
+
 bench: ## install what is missing, build, measure, print the table
 	@$(install_deps) bench
 	@$(MAKE) --no-print-directory all
@@ -165,6 +191,14 @@ $(BUILD)/tests/unit/%: $(BUILD)/tests/unit/%.o $(filter-out %/main.o,$(daemon_ob
 	$(Q)$(link)
 
 $(BUILD)/tests/kernel/%: $(BUILD)/tests/kernel/%.o $(BUILD)/libnq.a
+	$(call say,LD,$@)
+	$(Q)$(link)
+
+$(BUILD)/tests/fuzz/%: $(BUILD)/tests/fuzz/%.o $(filter-out %/main.o,$(daemon_objects)) $(BUILD)/libnq.a
+	$(call say,LD,$@)
+	$(Q)$(link)
+
+$(BUILD)/tests/faults/%: $(BUILD)/tests/faults/%.o $(BUILD)/libnq.a
 	$(call say,LD,$@)
 	$(Q)$(link)
 

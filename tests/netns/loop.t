@@ -56,7 +56,7 @@ load_test() {
 	fi
 	noop_stop
 	is "$*: no packet is lost" "$(json_value lost) $(json_value overruns) $(json_value lost_ids)" "0 0 0"
-	is "$*: no verdict is refused" "$(json_value verdict_errors) $(json_value malformed)" "0 "
+	is "$*: no verdict is refused" "$(json_value verdict_errors) $(json_value malformed)" "0 0"
 	holds "$*: it was a load" "$(json_value packets) > 10000"
 }
 
