@@ -14,14 +14,27 @@
 #define STOP_BACKLOG_MS 100
 
 /* Far more than the packets that wait take. */
-#define STOP_WORKERS_MS 200
-#define STOP_RESTART_MS 10000
+#define STOP_WORKERS_MS	 200
+#define STOP_PATIENCE_MS 1000
+#define STOP_RESTART_MS	 10000
 
 static const struct timespec stop_pause = { .tv_nsec = 1000000 };
 
 static bool stop_worker_runs(const struct worker *worker)
 {
 	return worker->started && !worker_has_ended(worker);
+}
+
+/* For a moment there may be no memory for the message. */
+static int stop_ask(struct worker *worker, int (*what)(struct worker *worker))
+{
+	int error = what(worker);
+
+	for (int ms = 0; (error == -ENOBUFS || error == -ENOMEM) && ms < STOP_PATIENCE_MS; ms++) {
+		nanosleep(&stop_pause, NULL);
+		error = what(worker);
+	}
+	return error;
 }
 
 static bool stop_workers_end_within(const struct daemon *daemon, int ms)
@@ -79,7 +92,7 @@ void daemon_stop(struct daemon *daemon)
 	stop_shrink_backlog(daemon);
 	for (unsigned int i = 0; i < daemon->count; i++) {
 		struct worker *worker = &daemon->workers[i];
-		int error = stop_worker_runs(worker) ? worker_stop(worker) : 0;
+		int error = stop_worker_runs(worker) ? stop_ask(worker, worker_stop) : 0;
 		if (error)
 			log_error("queue %u: cannot be stopped in order: %s", worker->number, strerror(-error));
 	}
@@ -94,7 +107,7 @@ static int stop_pause_workers(struct daemon *daemon)
 {
 	for (unsigned int i = 0; i < daemon->count; i++) {
 		struct worker *worker = &daemon->workers[i];
-		int error = stop_worker_runs(worker) ? worker_pause(worker) : -ESRCH;
+		int error = stop_worker_runs(worker) ? stop_ask(worker, worker_pause) : -ESRCH;
 		if (error)
 			return error;
 	}

@@ -101,8 +101,9 @@ static int wait_take_signal(struct daemon *daemon, int number)
 	case SIGHUP:
 		return DAEMON_RESTART;
 	case SIGUSR1:
+		/* A full disk is told, and no reason to let packets down. */
 		stats_collect(&daemon->stats, daemon->workers, daemon_uptime_s(daemon));
-		error = daemon_write_json(daemon);
+		daemon_write_json(daemon);
 		break;
 	case SIGXCPU:
 		wait_demote();

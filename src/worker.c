@@ -16,6 +16,8 @@
 /* How late a timer may be: one of a virtual machine, whose CPU had been halted, was 0.2 ms late. */
 #define WORKER_AWAKE_NS 500000
 
+#define WORKER_PATIENCE_MS 1000
+
 /*
  * Holds a burst from now on; packets behind it wait in the kernel. A timer wakes late, by 50 us and more where the CPU
  * sleeps meanwhile, so the last part is spent awake.
@@ -34,13 +36,26 @@ static void worker_delay(uint32_t delay_us)
 		;
 }
 
+/* For a moment there may be no memory for the message. The packets wait meanwhile, and would be lost if we ended. */
+static int worker_send(struct worker *worker, unsigned int count)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+	int error = nq_reply(worker->queue, worker->packets, count);
+
+	for (int ms = 0; (error == -ENOBUFS || error == -ENOMEM) && ms < WORKER_PATIENCE_MS; ms++) {
+		nanosleep(&pause, NULL);
+		error = nq_reply(worker->queue, worker->packets, count);
+	}
+	return error;
+}
+
 static int worker_reply(struct worker *worker, unsigned int count, int64_t received_ns)
 {
 	if (!worker->latency)
-		return nq_reply(worker->queue, worker->packets, count);
+		return worker_send(worker, count);
 
 	int64_t called_ns = rt_now_ns();
-	int error = nq_reply(worker->queue, worker->packets, count);
+	int error = worker_send(worker, count);
 	int64_t done_ns = rt_now_ns();
 	histogram_add(&worker->latency->verdict_call, (uint64_t)(done_ns - called_ns), 1);
 	histogram_add(&worker->latency->receive_to_verdict, (uint64_t)(done_ns - received_ns), count);
