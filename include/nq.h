@@ -202,7 +202,7 @@ void nq_config_init(struct nq_config *config, uint16_t queue);
  * The socket buffer to ask for so that `maxlen` waiting packets fit, in bytes.
  *
  * The kernel charges a message by its true memory, not by its length: up to 131328 bytes for a reassembled packet of
- * 64 KiB, 832 for a short copy. It grants twice what is asked for, so this is half of the sum.
+ * 64 KiB, 1280 for a short copy, 832 for none. It grants twice what is asked for, so this is half of the sum.
  */
 uint32_t nq_rcvbuf_bytes(uint32_t maxlen, uint32_t copy_bytes);
 

@@ -17,9 +17,11 @@
 #include "internal.h"
 
 /* Charge of one message to the socket buffer as the kernel accounts it: the worst that was seen, which is a packet
- * reassembled into one linear buffer, and a message with at most 128 bytes of payload. */
+ * reassembled into one linear buffer, a message with at most 128 bytes of payload, and one with none. As long as any
+ * program has packets stamped with their time, as ping does, the stamp makes short messages outgrow their first size. */
 #define CONFIG_CHARGE_FULL_BYTES  131328u
-#define CONFIG_CHARGE_SHORT_BYTES 832u
+#define CONFIG_CHARGE_SHORT_BYTES 1280u
+#define CONFIG_CHARGE_META_BYTES  832u
 #define CONFIG_SHORT_BYTES	  128u
 
 /* The kernel grants twice as much, in an int. */
@@ -40,10 +42,10 @@ void nq_config_init(struct nq_config *config, uint16_t queue)
 /* In between, the allocator rounds payload and headers up to a power of two, so at most doubles them. */
 static uint64_t config_charge_bytes(uint32_t copy_bytes)
 {
-	uint64_t charge = CONFIG_CHARGE_SHORT_BYTES;
+	uint64_t charge = copy_bytes == NQ_COPY_META ? CONFIG_CHARGE_META_BYTES : CONFIG_CHARGE_SHORT_BYTES;
 
 	if (copy_bytes > CONFIG_SHORT_BYTES)
-		charge = 2 * (CONFIG_CHARGE_SHORT_BYTES + (uint64_t)copy_bytes);
+		charge = 2 * (CONFIG_CHARGE_META_BYTES + (uint64_t)copy_bytes);
 	return charge < CONFIG_CHARGE_FULL_BYTES ? charge : CONFIG_CHARGE_FULL_BYTES;
 }
 

@@ -203,15 +203,16 @@ static void impossible_configurations_are_refused(void **state)
 	assert_null(queue);
 }
 
-/* The truesize that the kernel charges a message was measured: 64544 and 131328 for full copies, 832 for short ones. */
+/* The truesize that the kernel charges a message was measured: 64544 and 131328 for full copies, 1280 with a time stamp
+ * for short ones, 832 for none. */
 static void socket_buffer_holds_what_the_queue_holds(void **state)
 {
 	assert_int_equal(nq_rcvbuf_bytes(1024, NQ_COPY_FULL), 1024 * (131328 / 2));
-	assert_int_equal(nq_rcvbuf_bytes(1024, 128), 1024 * (832 / 2));
+	assert_int_equal(nq_rcvbuf_bytes(1024, 128), 1024 * (1280 / 2));
 	assert_int_equal(nq_rcvbuf_bytes(1024, NQ_COPY_META), 1024 * (832 / 2));
 	assert_in_range(nq_rcvbuf_bytes(1, 1500) * 2, 2304, 131328);
 	assert_true(nq_rcvbuf_bytes(1, 3600) * 2 >= 8448);
-	assert_int_equal(nq_rcvbuf_bytes(1, 1), 416);
+	assert_int_equal(nq_rcvbuf_bytes(1, 1), 640);
 	assert_int_equal(nq_rcvbuf_bytes(UINT32_MAX, NQ_COPY_FULL), INT32_MAX / 2);
 }
 
