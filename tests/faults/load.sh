@@ -22,6 +22,7 @@ readonly held=(--delay 1000 --burst 256 --maxlen 65536 --copy headers)
 load_start() { # SECONDS [udp]
 	load_pids=()
 	rm -f "$tmp"/load.*
+	: >"$tmp/load.tcp"
 	in_server timeout $(($1 + 30)) "$NFQ_UDP" -s >"$tmp/load.udp-server" 2>&1 </dev/null &
 	load_pids+=($!)
 	if [[ ${2:-} != udp ]]; then
@@ -57,7 +58,7 @@ load_await() {
 	sent=$(load_value sent) udp_lost=$(load_value lost)
 	pings=$(sed -n 's/^\([0-9]*\) packets transmitted.*/\1/p' "$tmp/load.ping")
 	pings_lost=$((${pings:-0} - $(sed -n 's/.* \([0-9]*\) received.*/\1/p' "$tmp/load.ping")))
-	tcp_bytes=$(sed -n '/sum_received/,/}/ s/.*"bytes":[^0-9]*\([0-9]*\).*/\1/p' "$tmp/load.tcp" 2>/dev/null | tail -n 1)
+	tcp_bytes=$(sed -n '/sum_received/,/}/ s/.*"bytes":[^0-9]*\([0-9]*\).*/\1/p' "$tmp/load.tcp")
 	[[ $sent && $pings ]] || bail "the load has no account: $(head -c 500 "$tmp"/load.*)"
 }
 
