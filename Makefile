@@ -103,7 +103,7 @@ prepare = mkdir -p $(@D) 2>/dev/null && [ -w $(@D) ] || { echo "make: cannot wri
 .SUFFIXES:
 .SECONDARY:
 .DELETE_ON_ERROR:
-.PHONY: all tests check check-san check-vm check-scenarios bench bench-micro lint lint-format lint-tidy lint-cppcheck lint-shell lint-build \
+.PHONY: all tests check check-faults soak fuzz check-san check-vm check-scenarios bench bench-micro lint lint-format lint-tidy lint-cppcheck lint-shell lint-build \
 	lint-python lint-man install uninstall clean help FORCE
 
 all: $(BUILD)/nfq-noop $(BUILD)/nfq-udp $(BUILD)/libnq.a $(if $(filter build,$(BUILD)),nfq-noop nfq-udp) ## build daemon and library (default)
@@ -117,8 +117,8 @@ check: ## install what is missing, build, run all tests: as root or as an ordina
 	@$(if $(filter thread,$(SAN)),setarch --addr-no-randomize) tests/run --build $(BUILD) $(CHECK)
 
 check-san: ## unit, kernel and netns tests of daemons built with the sanitizers
-	@$(MAKE) --no-print-directory check SAN=address,undefined CHECK='unit kernel netns'
-	@$(MAKE) --no-print-directory check SAN=thread CHECK='unit kernel netns'
+	@$(MAKE) --no-print-directory check SAN=address,undefined CHECK='unit fuzz kernel netns faults'
+	@$(MAKE) --no-print-directory check SAN=thread CHECK='unit fuzz kernel netns faults'
 
 # Two emulated machines at a time, each of a single thread.
 check-vm: ## tests under Linux 6.1 and 6.12, with and without PREEMPT_RT, in emulated machines: 10 minutes
@@ -132,6 +132,16 @@ check-scenarios: ## every row of every scenario, quickly: a quarter of an hour
 	@$(MAKE) --no-print-directory all
 	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' NFQ_UDP='$(abspath $(BUILD))/nfq-udp' NFQ_TEST_ALL_ROWS=yes \
 		prove --failures --comments tests/bench/scenarios.t
+
+check-faults: ## stops, restarts, crashes and faults under load, twenty of each: 5 minutes
+	@$(install_deps) check
+	@$(MAKE) --no-print-directory all tests
+	@NFQ_FAULTS_ROUNDS=20 tests/run --build $(BUILD) faults
+
+soak: ## full load with restarts and faults for MINUTES; a summary at the end
+	@$(install_deps) check
+	@$(MAKE) --no-print-directory all
+	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' NFQ_UDP='$(abspath $(BUILD))/nfq-udp' tests/faults/soak.sh $(MINUTES)
 
 # Both at once. What is found beyond the corpus stays in build/fuzz, and is a failure only if
 # it breaks something.
@@ -249,7 +259,7 @@ lint-build: # each compiler finds what the other does not
 	@$(MAKE) --no-print-directory CC=gcc WERROR=1 BUILD=build/lint-gcc all tests
 	@$(MAKE) --no-print-directory CC=clang WERROR=1 BUILD=build/lint-clang all tests
 
-python := scripts/nfq-bench scripts/link-sizes scripts/nfqbench tests/bench tests/micro/run
+python := scripts/nfq-bench scripts/link-sizes scripts/nfqbench tests/bench tests/micro/run tests/faults/manager.py
 
 lint-python:
 	$(call say,MYPY,mypy --strict: $(python))

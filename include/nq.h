@@ -288,7 +288,7 @@ int nq_run(struct nq_queue *queue, nq_process_fn *process, void *context);
 /*
  * Asks for an end without loss, from any thread or from a signal handler; returns 0 or a negative errno at once.
  *
- * From then on the kernel lets new packets pass by the queue (fail-open, length 0); nq_receive() still hands out those
+ * From then on the kernel lets new packets pass by the queue (fail-open, then length 0); nq_receive() still hands out those
  * that waited, and then returns -ESHUTDOWN. Packets that the caller holds need their replies before nq_close(). After
  * nq_close() packets pass only if the rule says so (nft "bypass", iptables --queue-bypass); otherwise the kernel drops
  * them.

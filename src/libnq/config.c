@@ -5,8 +5,10 @@
  * Theory of operation
  *
  *   Everything that a queue needs goes into one message: command, copy mode, length and flags. The kernel handles its
- *   attributes in that order under one lock, and refuses unknown flags before it binds. A bind on its own would leave
- *   the queue in mode COPY_NONE, which drops every packet and counts none of them.
+ *   attributes in that order, and refuses unknown flags before it binds. A bind on its own would leave the queue in mode
+ *   COPY_NONE, which drops every packet and counts none of them.
+ *
+ *   Packets are not kept out while it does so: what one attribute says is in force before the next one is looked at.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,6 +25,9 @@
 #define CONFIG_CHARGE_SHORT_BYTES 1280u
 #define CONFIG_CHARGE_META_BYTES  832u
 #define CONFIG_SHORT_BYTES	  128u
+
+/* Of a single message; a buffer has room for two. */
+#define CONFIG_MESSAGE_BYTES_MAX (NQ_CONFIG_BYTES_MAX / 2)
 
 /* The kernel grants twice as much, in an int. */
 #define CONFIG_RCVBUF_BYTES_MAX 0x3fffffffu
@@ -82,7 +87,7 @@ static void config_put_flags(struct nlmsghdr *nlh, uint32_t flags, uint32_t mask
 static struct nlmsghdr *config_begin(char *buffer, uint16_t queue, uint32_t sequence)
 {
 	/* The padding of attributes is sent too. */
-	memset(buffer, 0, NQ_CONFIG_BYTES_MAX);
+	memset(buffer, 0, CONFIG_MESSAGE_BYTES_MAX);
 	struct nlmsghdr *nlh = nfq_nlmsg_put(buffer, NFQNL_MSG_CONFIG, queue);
 	nlh->nlmsg_flags |= NLM_F_ACK;
 	nlh->nlmsg_seq = sequence;
@@ -118,13 +123,19 @@ size_t nq_config_put_change(char buffer[NQ_CONFIG_BYTES_MAX], const struct nq_co
 	return nlh->nlmsg_len;
 }
 
+/*
+ * Two messages, to be sent at once. In a single one the kernel would set the length before the flag, and drop the packets
+ * that come in between.
+ */
 size_t nq_config_put_stop(char buffer[NQ_CONFIG_BYTES_MAX], uint16_t queue)
 {
-	struct nlmsghdr *nlh = config_begin(buffer, queue, NQ_SEQUENCE_STOP);
+	struct nlmsghdr *open = config_begin(buffer, queue, NQ_SEQUENCE_VERDICT);
+	open->nlmsg_flags = NLM_F_REQUEST; /* the answer to the second is enough */
+	config_put_flags(open, NFQA_CFG_F_FAIL_OPEN, NFQA_CFG_F_FAIL_OPEN);
 
-	nfq_nlmsg_cfg_put_qmaxlen(nlh, 0);
-	config_put_flags(nlh, NFQA_CFG_F_FAIL_OPEN, NFQA_CFG_F_FAIL_OPEN);
-	return nlh->nlmsg_len;
+	struct nlmsghdr *empty = config_begin(buffer + open->nlmsg_len, queue, NQ_SEQUENCE_STOP);
+	nfq_nlmsg_cfg_put_qmaxlen(empty, 0);
+	return open->nlmsg_len + empty->nlmsg_len;
 }
 
 size_t nq_config_put_pause(char buffer[NQ_CONFIG_BYTES_MAX], uint16_t queue, uint32_t maxlen)

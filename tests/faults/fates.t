@@ -164,7 +164,7 @@ namespace_test() {
 second_instance_test() {
 	noop_start
 	load_start 1 udp
-	noop_fail
+	noop_fail --queue 0
 	like "a second instance is refused while packets come" "$noop_status $noop_error" "^1 .*queue 0: owned by"
 	load_await
 	is "a second instance: the first loses nothing" "$udp_lost $pings_lost" "0 0"

@@ -24,14 +24,14 @@ load_start() { # SECONDS [udp]
 	rm -f "$tmp"/load.*
 	: >"$tmp/load.tcp"
 	in_server timeout $(($1 + 30)) "$NFQ_UDP" -s >"$tmp/load.udp-server" 2>&1 </dev/null &
-	load_pids+=($!)
+	load_pids+=("$!")
 	if [[ ${2:-} != udp ]]; then
 		in_server timeout $(($1 + 30)) iperf3 -s -1 -p 5202 >/dev/null 2>&1 </dev/null &
-		load_pids+=($!)
+		load_pids+=("$!")
 		wait_until 5 load_listens 5202 || bail "iperf3's server does not listen"
 		in_client timeout $(($1 + 30)) iperf3 -c "${net[server_addr4]}" -p 5202 -C cubic -J -t "$1" \
 			>"$tmp/load.tcp" 2>&1 </dev/null &
-		load_pids+=($!)
+		load_pids+=("$!")
 	fi
 	wait_until 5 load_listens 5201 || bail "nfq-udp does not listen: $(<"$tmp/load.udp-server")"
 	in_client timeout $(($1 + 30)) "$NFQ_UDP" -c "${net[server_addr4]}" -r $LOAD_PPS -l $LOAD_BYTES -t "$1" \
@@ -39,7 +39,7 @@ load_start() { # SECONDS [udp]
 	load_udp_pid=$!
 	in_client timeout $(($1 + 30)) ping -n -q -f -i 0.002 -W 2 -c $((500 * $1)) "${net[server_addr4]}" \
 		>"$tmp/load.ping" 2>&1 </dev/null &
-	load_pids+=($! $load_udp_pid)
+	load_pids+=("$!" "$load_udp_pid")
 	sleep 0.3
 }
 

@@ -21,7 +21,7 @@ stop_and_start() { # SIGNAL
 	noop_await_end 2>/dev/null
 	if [[ $1 == TERM ]]; then
 		((noop_status == 0)) || fail "it ends in order" "$(<"$tmp/noop.err")"
-		residues=$((residues + $(json_value residue) + $(json_value waiting)))
+		residues=$((residues + $(json_value residue) + $(json_value waiting) + $(json_value kernel_dropped)))
 	fi
 	noop_start "${held[@]}"
 }
@@ -44,7 +44,7 @@ stops_in_order_test() {
 	is "stops in order: no datagram is lost" "$udp_lost" 0
 	is "stops in order: no ping is lost" "$pings_lost" 0
 	holds "stops in order: TCP had its share" "$tcp_bytes > 1000000"
-	is "stops in order: every account balances, and nothing waits" "$residues" 0
+	is "stops in order: every account balances, nothing waits, and the kernel has dropped none" "$residues" 0
 }
 
 stops_without_care_test() {

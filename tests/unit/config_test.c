@@ -75,15 +75,17 @@ static void metadata_is_a_copy_mode_of_its_own(void **state)
 	assert_int_equal(buffer[28 + 4 + 4], NFQNL_COPY_META);
 }
 
-static void stop_is_fail_open_and_length_0_in_one_message(void **state)
+static void stop_is_fail_open_and_then_length_0(void **state)
 {
 	/* clang-format off */
 	static const uint8_t expected[] = {
-		H32(44), H16(CONFIG), H16(ACKED), H32(2), H32(0),
+		H32(36), H16(CONFIG), H16(REQUEST), H32(0), H32(0),
 		0, 0, 0xff, 0xff,
-		H16(8), H16(NFQA_CFG_QUEUE_MAXLEN), N32(0),
 		H16(8), H16(NFQA_CFG_FLAGS), N32(1),
 		H16(8), H16(NFQA_CFG_MASK), N32(1),
+		H32(28), H16(CONFIG), H16(ACKED), H32(2), H32(0),
+		0, 0, 0xff, 0xff,
+		H16(8), H16(NFQA_CFG_QUEUE_MAXLEN), N32(0),
 	};
 	/* clang-format on */
 	assert_int_equal(nq_config_put_stop(buffer, 0xffff), sizeof(expected));
@@ -234,7 +236,7 @@ int main(void)
 		cmocka_unit_test(bind_is_one_acknowledged_message),
 		cmocka_unit_test(bind_without_flags_sends_none),
 		cmocka_unit_test(metadata_is_a_copy_mode_of_its_own),
-		cmocka_unit_test(stop_is_fail_open_and_length_0_in_one_message),
+		cmocka_unit_test(stop_is_fail_open_and_then_length_0),
 		cmocka_unit_test(pause_is_a_length_that_was_there_before),
 		cmocka_unit_test(change_takes_back_flags_that_are_not_asked_for),
 		cmocka_unit_test(release_accepts_all_up_to_an_id),
