@@ -18,7 +18,7 @@
 CFLAGS ?= -O2 -g
 PKG_CONFIG ?= pkg-config
 
-#: PREFIX=DIR       where to install (/usr/local); also BINDIR SBINDIR INCLUDEDIR LIBDIR DATADIR MANDIR
+#: PREFIX=DIR       where to install (/usr/local); also BINDIR SBINDIR INCLUDEDIR LIBDIR DATADIR MANDIR UNITDIR
 #: DESTDIR=DIR      a root to put in front of them all
 PREFIX ?= /usr/local
 BINDIR ?= $(PREFIX)/bin
@@ -27,6 +27,7 @@ INCLUDEDIR ?= $(PREFIX)/include
 LIBDIR ?= $(PREFIX)/lib
 DATADIR ?= $(PREFIX)/share
 MANDIR ?= $(DATADIR)/man
+UNITDIR ?= $(PREFIX)/lib/systemd/system
 
 SECONDS ?= 60
 MINUTES ?= 10
@@ -285,11 +286,12 @@ installed = $(BUILD)/nfq-noop:$(SBINDIR)/nfq-noop \
 	include/nq.h:$(INCLUDEDIR)/nq.h \
 	$(BUILD)/libnq.a:$(LIBDIR)/libnq.a \
 	$(BUILD)/libnq.pc:$(LIBDIR)/pkgconfig/libnq.pc \
+	$(BUILD)/nfq-noop.service:$(UNITDIR)/nfq-noop.service \
 	$(foreach page,$(manuals),$(page):$(MANDIR)/man$(patsubst .%,%,$(suffix $(page)))/$(notdir $(page))) \
 	$(foreach file,$(share_files),$(file):$(share)/$(file))
 links = $(SBINDIR)/nfq-noop:$(share)/nfq-noop $(share)/scripts/nfq-bench:$(BINDIR)/nfq-bench
 
-install: all $(BUILD)/libnq.pc ## install to DESTDIR and PREFIX
+install: all $(BUILD)/libnq.pc $(BUILD)/nfq-noop.service ## install to DESTDIR and PREFIX
 	$(Q)set -e; IFS=:; for pair in $(installed); do \
 		set -- $$pair; \
 		mode=644; [ ! -x "$$1" ] || mode=755; \
@@ -324,6 +326,11 @@ $(BUILD)/libnq.pc: src/libnq/libnq.pc.in FORCE
 	@$(prepare)
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|' \
 		-e 's|@INCLUDEDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(INCLUDEDIR))|' -e "s|@VERSION@|$(version)|" $< >$@.new
+	$(Q)mv -f $@.new $@
+
+$(BUILD)/nfq-noop.service: src/systemd/nfq-noop.service.in FORCE
+	@$(prepare)
+	$(Q)sed 's|@SBINDIR@|$(SBINDIR)|' $< >$@.new
 	$(Q)mv -f $@.new $@
 
 version = $(shell sed -n 's/^.define NQ_VERSION "\(.*\)"/\1/p' include/nq.h)

@@ -265,6 +265,28 @@ privilege_test() {
 		"^1 nfq-noop: --user no-such-user: there is no such user"
 }
 
+# An ordinary user with two capabilities, of which it gives one back.
+service_test() {
+	local capabilities="-all,+net_admin,+dac_read_search"
+	if ! root_is_real; then
+		skip "as a service manager starts it" "root of a user namespace has no other users"
+		return
+	fi
+	chmod 777 "$tmp"
+	noop_before=(setpriv --reuid 65534 --regid 65534 --clear-groups --no-new-privs --inh-caps "$capabilities"
+		--ambient-caps "$capabilities" --bounding-set "$capabilities")
+	noop_start
+	noop_before=()
+	is "as a service manager starts it: of the capabilities one is left" \
+		"$(status_print CapEff) $(status_print CapAmb)" "0000000000001000 0000000000001000"
+	noop_restart
+	is "as a service manager starts it: pings pass" "$(pings_count 4 5)" 5
+	noop_stop
+	is "as a service manager starts it: the kernel's counters are known" "$(json_value kernel_dropped) $(json_value residue)" \
+		"0 0"
+	chmod 755 "$tmp"
+}
+
 # Filters of the threads, of which a sanitizer's runtime allows none.
 sandbox_test() {
 	if sanitizer_is_there; then
@@ -448,6 +470,7 @@ stop_test
 restart_test
 restart_newer_test
 privilege_test
+service_test
 sandbox_test
 rules_test
 done_testing
