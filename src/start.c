@@ -156,6 +156,7 @@ static void start_announce(struct daemon *daemon)
 
 	start_await_workers(daemon);
 	stats_collect(&daemon->stats, daemon->workers, daemon_uptime_s(daemon));
+	stats_copy(&daemon->last_interval, &daemon->stats); /* after a restart it is not all new */
 	if (daemon->count > 1)
 		snprintf(queues, sizeof(queues), "queues %u to %u", options->config.queue, options->last_queue);
 	else

@@ -34,6 +34,12 @@ void stats_free(struct stats *stats)
 	stats->queues = NULL;
 }
 
+void stats_copy(struct stats *to, const struct stats *from)
+{
+	memcpy(to->queues, from->queues, from->count * sizeof(*from->queues));
+	to->uptime_s = from->uptime_s;
+}
+
 /* A running thread's usage is in two files of /proc: times in clock ticks, and context switches. */
 static bool stats_read_stat(pid_t tid, struct stats_usage *usage)
 {

@@ -61,6 +61,9 @@ struct stats {
 int stats_init(struct stats *stats, const struct options *options);
 void stats_free(struct stats *stats);
 
+/* Copies the numbers of a snapshot of the same queues. */
+void stats_copy(struct stats *to, const struct stats *from);
+
 /* Takes a snapshot of `stats->count` workers, running or ended, whose queues are still open. */
 void stats_collect(struct stats *stats, const struct worker workers[], double uptime_s);
 

@@ -71,8 +71,7 @@ static int wait_take_ended(struct daemon *daemon)
 static void wait_log_interval(struct daemon *daemon)
 {
 	stats_log_rates(&daemon->stats, &daemon->last_interval);
-	memcpy(daemon->last_interval.queues, daemon->stats.queues, daemon->count * sizeof(*daemon->stats.queues));
-	daemon->last_interval.uptime_s = daemon->stats.uptime_s;
+	stats_copy(&daemon->last_interval, &daemon->stats);
 }
 
 /* The next signal, or 0 if there is none until then. */

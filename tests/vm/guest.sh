@@ -66,6 +66,31 @@ bypass_test() {
 	like "a stop during pings loses none" "$(<"$tmp/ping.out")" "40 packets transmitted, 40 received"
 }
 
+restart_test() {
+	noop_start --delay 2000 --sched rr:50
+	in_client ping -n -q -c 40 -i 0.05 -W 5 "${net[server_addr4]}" >"$tmp/ping.out" 2>&1 </dev/null &
+	wait_until 5 packets_have_come
+	noop_restart
+	wait
+	noop_stop
+	like "a restart during pings loses none" "$(<"$tmp/ping.out")" "40 packets transmitted, 40 received"
+	is "the account goes on and balances" "$(json_value restarts) $(json_value packets) $(json_value residue)" "1 80 0"
+	is "with the policy that was asked for" "$(json_value policy) $(json_value priority)" "rr 50"
+}
+
+# Only here the clock is ours to set. A leap of the time of day must not matter.
+clock_test() {
+	net_up
+	noop_start --spin 100 --interval 1
+	for leap in "+1 hour" "-3 hours" "+2 hours"; do
+		date -s "$leap" >/dev/null
+		is "the clock leaps by $leap: pings pass" "$(pings_count 4 5)" 5
+	done
+	noop_stop
+	is "clock leaps: it ends in order, the account balances" "$noop_status $(json_value residue)" "0 0"
+	holds "clock leaps: its own time is that which has passed" "$(json_value uptime_s | cut -d . -f 1) < 600"
+}
+
 packets_have_come() {
 	(($(queue_value id_sequence) >= 10))
 }
@@ -118,6 +143,8 @@ kernel_test
 nft_test
 fanout_test
 bypass_test
+restart_test
+clock_test
 nat_test
 bridge_test
 gso_test
