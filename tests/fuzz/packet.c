@@ -26,6 +26,15 @@ static void packet_check(const struct nq_packet *packet, const char *datagram, s
 	PROMISE(sum <= 255u * packet->payload_bytes);
 }
 
+static void packet_check_last(const struct nq_packet *packet, char *datagrams[2], const size_t bytes[2], bool is_second)
+{
+	const char *payload = (const char *)packet->payload;
+	bool in_first = payload >= datagrams[0] && payload <= datagrams[0] + bytes[0];
+	unsigned int from = is_second || (payload && !in_first) ? 1 : 0;
+
+	packet_check(packet, datagrams[from], bytes[from]);
+}
+
 static void packet_take_notice(void *context, enum nq_message kind, const struct nq_answer *answer)
 {
 	PROMISE(kind != NQ_MESSAGE_PACKET);
@@ -47,17 +56,12 @@ static void packet_parse_two(char *datagrams[2], const size_t bytes[2], int flag
 		messages[i].msg_len = (unsigned int)bytes[i];
 	}
 	unsigned int count = nq_burst_parse(messages, 2, packets, packet_take_notice, &notices);
-	PROMISE(count + notices == 2);
-	for (unsigned int i = 0; i < count; i++) {
-		/* A packet comes from either, in order; if one was none, from the other. */
-		size_t from = i;
-		if (count == 1 && packets[0].payload)
-			from = (const char *)packets[0].payload >= datagrams[0] &&
-					       (const char *)packets[0].payload <= datagrams[0] + bytes[0] ?
-				       0 :
-				       1;
-		packet_check(&packets[i], datagrams[from], bytes[from]);
-	}
+	PROMISE(count <= 2 && count + notices == 2);
+	if (count == 2)
+		packet_check(&packets[0], datagrams[0], bytes[0]);
+	/* A lone one comes from either, and the last of two from the second. */
+	if (count > 0)
+		packet_check_last(&packets[count - 1], datagrams, bytes, count == 2);
 }
 
 static void packet_parse_one(char *datagram, size_t bytes, int flags)

@@ -17,13 +17,16 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-#define PROMISE(condition)                                                                                             \
-	do {                                                                                                           \
-		if (!(condition)) {                                                                                    \
-			fprintf(stderr, "%s:%d: broken: %s\n", __FILE__, __LINE__, #condition);                        \
-			abort();                                                                                       \
-		}                                                                                                      \
-	} while (0)
+/* What must hold whatever the bytes are. */
+#define PROMISE(condition) promise(condition, __FILE__, __LINE__, #condition)
+
+static inline void promise(bool holds, const char *file, int line, const char *condition)
+{
+	if (holds)
+		return;
+	fprintf(stderr, "%s:%d: broken: %s\n", file, line, condition);
+	abort();
+}
 
 #ifndef FUZZER
 
