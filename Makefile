@@ -163,6 +163,10 @@ fuzz: ## look for bytes that break a parser, for SECONDS
 		echo "$$target: status $$(cat $$target.status), $$(grep -h number_of_executed_units $$target.log)"; \
 		[ "$$(cat $$target.status)" = 0 ] || { tail -n 40 $$target.log; status=1; }; \
 	done; exit $$status
+	@gcc -std=gnu11 -D_GNU_SOURCE --coverage $(includes) -Isrc/libnq -o build/fuzz/coverage -dumpdir build/fuzz/ \
+		tests/fuzz/packet.c src/libnq/packet.c && rm -f build/fuzz/*.gcda && build/fuzz/coverage >build/fuzz/coverage.log
+	@gcov -n -o build/fuzz build/fuzz/*.gcda 2>/dev/null | grep -A1 "libnq/packet.c'" | tail -n 1 | \
+		sed 's/^/packet.c by the corpus alone: /'
 
 bench: ## install what is missing, build, measure, print the table
 	@$(install_deps) bench
@@ -170,7 +174,7 @@ bench: ## install what is missing, build, measure, print the table
 	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' NFQ_UDP='$(abspath $(BUILD))/nfq-udp' scripts/nfq-bench run $(BENCH_ARGS)
 
 bench-micro: ## install what is missing, build, count the instructions that a packet costs
-	@$(install_deps) micro
+	@$(install_deps) check
 	@$(MAKE) --no-print-directory all $(BUILD)/tests/micro/loop
 	@tests/micro/run --build $(BUILD)
 
