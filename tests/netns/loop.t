@@ -135,7 +135,7 @@ sizing_test() {
 	like "--rcvbuf 1: a warning that nothing large fits" "$(<"$tmp/noop.err")" "holds 0 of the largest kind"
 	noop_stop
 	noop_start --rcvbuf 100000 --copy headers
-	is "--rcvbuf: longer with a smaller copy" "$(json_maxlen)" 240
+	is "--rcvbuf: longer with a smaller copy" "$(json_maxlen)" 156
 	noop_stop
 	noop_start --rcvbuf 100000 --maxlen 500
 	is "--rcvbuf and --maxlen: as asked" "$(json_maxlen)" 500
