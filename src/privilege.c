@@ -31,17 +31,7 @@
 #include <unistd.h>
 
 #include "log.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PRIVILEGE_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define PRIVILEGE_SANITIZED 1
-#endif
-#endif
-#ifndef PRIVILEGE_SANITIZED
-#define PRIVILEGE_SANITIZED 0
-#endif
+#include "sanitize.h"
 
 const int privilege_main_calls[] = {
 	/* signals, clocks, sleeping */
@@ -226,7 +216,7 @@ int privilege_filter_make(struct privilege_filter *filter, enum options_sandbox 
 			  size_t count)
 {
 	*filter = (struct privilege_filter){ 0 };
-	if (sandbox == OPTIONS_SANDBOX_OFF || PRIVILEGE_SANITIZED)
+	if (sandbox == OPTIONS_SANDBOX_OFF || SANITIZED)
 		return 0;
 	scmp_filter_ctx context =
 		seccomp_init(sandbox == OPTIONS_SANDBOX_KILL ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO(EPERM));

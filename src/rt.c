@@ -29,13 +29,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sanitize.h"
+
 #define RT_BUSY_LIMIT_US      500000
 #define RT_BREATH_INTERVAL_NS 10000000L
 #define RT_BREATH_NS	      600000L
-#define RT_BREATH_LATE_NS     1200000	     /* when one was missed */
-#define RT_STACK_BYTES	      (256ul * 1024) /* of a thread; the default of 8 MiB would be locked as a whole */
 #define RT_GUARD_BYTES	      4096ul
 #define RT_STACK_USED_BYTES   (32ul * 1024)
+
+/* Of a thread; the default of 8 MiB would be locked as a whole. */
+#define RT_STACK_BYTES (SANITIZED ? 2048ul * 1024 : 256ul * 1024)
 
 static const char *const rt_policy_names[] = {
 	[SCHED_OTHER] = "other", [SCHED_FIFO] = "fifo", [SCHED_RR] = "rr",
