@@ -248,7 +248,8 @@ int nq_open(struct nq_queue **queue, const struct nq_config *config);
  */
 int nq_adopt(struct nq_queue **queue, const struct nq_config *config, const struct nq_handover *handover);
 
-/* What a successor needs. The descriptors stay the queue's. Once paused the account is exact. */
+/* What a successor needs. The descriptors stay the queue's. To be called by the queue's thread, or when there is none;
+ * the account is exact in a pause. */
 void nq_handover_read(const struct nq_queue *queue, struct nq_handover *handover);
 
 /* Unbinds and frees the queue; NULL is allowed. Packets that wait are dropped by the kernel: to lose none, call

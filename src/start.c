@@ -164,7 +164,6 @@ static void start_announce(struct daemon *daemon)
 	log_line("ready: %s, %s, copy %s, burst %u, scheduling %s", queues,
 		 options->config.flags & NQ_F_GSO ? "gso" : "no gso", options->copy, options->config.burst,
 		 stats_describe_sched(&daemon->stats, sched));
-	start_keep(daemon);
 	manager_tell_ready();
 }
 
@@ -254,6 +253,8 @@ int daemon_start(struct daemon *daemon)
 	int confine_error = start_confine(daemon);
 	if (!error)
 		error = confine_error;
+	if (!error)
+		start_keep(daemon);
 	/* Also after a failure: a queue that is bound may hold packets, which its worker answers before it ends. */
 	int start_error = start_workers(daemon);
 	if (!error)

@@ -78,6 +78,10 @@ realtime_test() {
 
 # What the kernel does to a real-time thread that is stuck, without one that is: it sends SIGXCPU.
 realtime_stuck_test() {
+	if thread_sanitizer_is_there; then
+		skip "a real-time thread that is stuck loses its policy" "the sanitizer has a thread of its own"
+		return
+	fi
 	if ! realtime_is_permitted; then
 		skip "a real-time thread that is stuck loses its policy" "real-time scheduling is not permitted here"
 		return
@@ -237,6 +241,10 @@ status_print() { # FIELD
 }
 
 privilege_test() {
+	if thread_sanitizer_is_there; then
+		skip "privileges" "the sanitizer has a thread of its own, which keeps its privileges"
+		return
+	fi
 	local user=(--user nobody)
 	root_is_real || user=()
 	noop_start "${user[@]}"
@@ -268,8 +276,8 @@ privilege_test() {
 # An ordinary user with two capabilities, of which it gives one back.
 service_test() {
 	local capabilities="-all,+net_admin,+dac_read_search"
-	if ! root_is_real; then
-		skip "as a service manager starts it" "root of a user namespace has no other users"
+	if ! root_is_real || thread_sanitizer_is_there; then
+		skip "as a service manager starts it" "root of a user namespace has no other users, or a sanitizer its own thread"
 		return
 	fi
 	chmod 777 "$tmp"
@@ -305,7 +313,11 @@ sandbox_test() {
 }
 
 sanitizer_is_there() {
-	grep -q __asan_init "$NFQ_NOOP" || grep -q __tsan_init "$NFQ_NOOP"
+	grep -q __asan_init "$NFQ_NOOP" || thread_sanitizer_is_there
+}
+
+thread_sanitizer_is_there() {
+	grep -q __tsan_init "$NFQ_NOOP"
 }
 
 rules_test() {
