@@ -67,11 +67,13 @@ bypass_test() {
 }
 
 restart_test() {
+	local ping
 	noop_start --delay 2000 --sched rr:50
 	in_client ping -n -q -c 40 -i 0.05 -W 5 "${net[server_addr4]}" >"$tmp/ping.out" 2>&1 </dev/null &
+	ping=$!
 	wait_until 5 packets_have_come
 	noop_restart
-	wait
+	wait "$ping"
 	noop_stop
 	like "a restart during pings loses none" "$(<"$tmp/ping.out")" "40 packets transmitted, 40 received"
 	is "the account goes on and balances" "$(json_value restarts) $(json_value packets) $(json_value residue)" "1 80 0"
