@@ -117,7 +117,7 @@ check: ## install what is missing, build, run all tests: as root or as an ordina
 	@$(MAKE) --no-print-directory all tests
 	@$(if $(filter thread,$(SAN)),setarch --addr-no-randomize) tests/run --build $(BUILD) $(CHECK)
 
-check-san: ## unit, kernel and netns tests of daemons built with the sanitizers
+check-san: ## unit, fuzz, kernel, netns and faults tests of daemons built with the sanitizers: 15 minutes
 	@$(MAKE) --no-print-directory check SAN=address,undefined CHECK='unit fuzz kernel netns faults'
 	@$(MAKE) --no-print-directory check SAN=thread CHECK='unit fuzz kernel netns faults'
 
@@ -134,7 +134,7 @@ check-scenarios: ## every row of every scenario, quickly: a quarter of an hour
 	@NFQ_NOOP='$(abspath $(BUILD))/nfq-noop' NFQ_UDP='$(abspath $(BUILD))/nfq-udp' NFQ_TEST_ALL_ROWS=yes \
 		prove --failures --comments tests/bench/scenarios.t
 
-check-faults: ## stops, restarts, crashes and faults under load, twenty of each: 5 minutes
+check-faults: ## stops, restarts, crashes and faults under load, twenty of each: 3 minutes
 	@$(install_deps) check
 	@$(MAKE) --no-print-directory all tests
 	@NFQ_FAULTS_ROUNDS=20 tests/run --build $(BUILD) faults

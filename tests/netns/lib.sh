@@ -217,9 +217,15 @@ noop_is_ready_again() { # LINES-BEFORE
 	(($(noop_ready_lines) > $1))
 }
 
+# Whatever a test is about: every packet has to be accounted for.
 noop_stop() {
+	local residue
 	kill -TERM "$noop_pid" 2>/dev/null || true
 	noop_await_end
+	[[ -s $tmp/noop.json ]] || return 0
+	residue=$(json_value residue)
+	[[ $residue == 0 || $residue == null || ! $residue ]] ||
+		fail "the account of every packet balances" "residue $residue: $(grep queued "$tmp/noop.err")"
 }
 
 # Sets noop_status.
