@@ -163,10 +163,11 @@ fuzz: ## look for bytes that break a parser, for SECONDS
 		echo "$$target: status $$(cat $$target.status), $$(grep -h number_of_executed_units $$target.log)"; \
 		[ "$$(cat $$target.status)" = 0 ] || { tail -n 40 $$target.log; status=1; }; \
 	done; exit $$status
-	@gcc -std=gnu11 -D_GNU_SOURCE --coverage $(includes) -Isrc/libnq -o build/fuzz/coverage -dumpdir build/fuzz/ \
-		tests/fuzz/packet.c src/libnq/packet.c && rm -f build/fuzz/*.gcda && build/fuzz/coverage >build/fuzz/coverage.log
-	@gcov -n -o build/fuzz build/fuzz/*.gcda 2>/dev/null | grep -A1 "libnq/packet.c'" | tail -n 1 | \
-		sed 's/^/packet.c by the corpus alone: /'
+	@gcc -std=gnu11 -D_GNU_SOURCE --coverage $(includes) -Isrc/libnq -c -o build/fuzz/parser.o src/libnq/packet.c
+	@gcc -std=gnu11 -D_GNU_SOURCE $(includes) -Isrc/libnq -o build/fuzz/coverage tests/fuzz/packet.c build/fuzz/parser.o \
+		--coverage
+	@rm -f build/fuzz/*.gcda && build/fuzz/coverage >build/fuzz/coverage.log
+	@gcov -n build/fuzz/parser.gcda 2>/dev/null | sed -n "/libnq.packet.c'/{n;s/^/packet.c by the corpus alone: /p}"
 
 bench: ## install what is missing, build, measure, print the table
 	@$(install_deps) bench

@@ -283,7 +283,8 @@ int nq_receive(struct nq_queue *queue, struct nq_packet packets[], unsigned int 
  */
 int nq_reply(struct nq_queue *queue, const struct nq_packet packets[], unsigned int count);
 
-/* Receives, processes and replies until nq_stop() is called (returns 0) or the queue fails (a negative errno). */
+/* Receives, processes and replies until nq_stop() is called (returns 0), nq_pause() is (-ECANCELED), or the queue fails
+ * (any other negative errno). */
 int nq_run(struct nq_queue *queue, nq_process_fn *process, void *context);
 
 /*
