@@ -82,10 +82,6 @@ fill_queue() {
 	wait_until 5 packets_wait 50 || fail "fifty packets wait" "$(queue_value waiting)"
 }
 
-packets_wait() { # NUMBER
-	(($(queue_value waiting) == $1))
-}
-
 crash_test() {
 	fill_queue
 	kill -KILL "$noop_pid"

@@ -48,9 +48,7 @@ losses_remember() {
 frozen_test() { # NAME OPTIONS...
 	noop_start "${@:2}"
 	load_start 3 udp
-	kill -STOP "$noop_pid"
-	sleep 1
-	kill -CONT "$noop_pid"
+	befall_freeze 1
 	load_await
 	losses_remember
 	diag "$1: UDP $udp_lost of $sent lost; full $kernel_dropped, no room $kernel_user_dropped"
@@ -98,29 +96,19 @@ one_at_a_time_test() {
 }
 
 link_test() {
-	local link
-	link=$(in_queue ip -o link | sed -n 's/^[0-9]*: \(to-server\)@.*/\1/p')
 	noop_start "${held[@]}"
 	load_start 3 udp
-	in_queue ip link set "$link" down
-	sleep 0.5
-	in_queue ip link set "$link" up
+	befall_link 0.5
 	load_await
 	holds "link down: datagrams are lost" "$udp_lost > 0"
 	goes_on "link down and up"
 	diag "link down: UDP $udp_lost of $sent lost, $(json_value flushed) flushed"
 }
 
-# Deleting a base chain makes the kernel drop what waits, in any queue.
 rules_test() {
 	noop_start --delay 3000 --burst 256 --maxlen 65536
 	load_start 2 udp
-	for ((i = 0; i < 5; i++)); do
-		in_queue nft add table ip fates
-		in_queue nft add chain ip fates x '{ type filter hook forward priority 5; }'
-		in_queue nft delete table ip fates
-		sleep 0.1
-	done
+	befall_rules 5 0.1
 	load_await
 	queue_await_rest 0
 	goes_on "rules go away"
@@ -206,10 +194,6 @@ signals_test() {
 	kill -TERM "$noop_pid"
 	ok "the second ends at once" wait_until 1 noop_is_gone
 	wait "$noop_pid" || true
-}
-
-packets_wait() { # NUMBER
-	(($(queue_value waiting) == $1))
 }
 
 # On one CPU: a real-time processor that spins, packets without end, and somebody ordinary who wants to live.

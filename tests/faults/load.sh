@@ -65,3 +65,30 @@ load_await() {
 load_value() { # KEY
 	sed -n "s/.*\"$1\":\([0-9]*\).*/\1/p" "$tmp/load.udp"
 }
+
+packets_wait() { # NUMBER
+	(($(queue_value waiting) == $1))
+}
+
+# Deleting a base chain makes the kernel drop what waits, in any queue of the namespace.
+befall_rules() { # TIMES PAUSE
+	local i
+	for ((i = 0; i < $1; i++)); do
+		in_queue nft add table ip faults
+		in_queue nft add chain ip faults x '{ type filter hook forward priority 5; }'
+		in_queue nft delete table ip faults
+		sleep "$2"
+	done
+}
+
+befall_link() { # SECONDS
+	in_queue ip link set to-server down
+	sleep "$1"
+	in_queue ip link set to-server up
+}
+
+befall_freeze() { # SECONDS
+	kill -STOP "$noop_pid"
+	sleep "$1"
+	kill -CONT "$noop_pid"
+}

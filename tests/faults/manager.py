@@ -19,11 +19,11 @@ import sys
 
 FIRST_DESCRIPTOR = 3  # where the program expects them
 
-NFNL_UNBIND = struct.pack(
-    # nlmsghdr: length, type, flags, sequence, port; nfgenmsg; attribute: command, as nfqnl_msg_config_cmd
-    "=IHHII BBH HH BBH",
-    28, 3 << 8 | 2, 1, 0, 0, 0, 0, 0, 8, 1, 2, 0, 0,
-)
+
+def unbind_message(queue: int) -> bytes:
+    """nlmsghdr, nfgenmsg, and as an attribute the command, all as in linux/netfilter/nfnetlink_queue.h."""
+    header = struct.pack("=IHHII", 28, 3 << 8 | 2, 1, 0, 0)
+    return header + struct.pack(">BBH", 0, 0, queue) + struct.pack("=HHBBH", 8, 1, 2, 0, 0)
 
 
 class Manager:
@@ -88,9 +88,8 @@ class Manager:
         for name, fd in self.kept:
             if name.startswith("queue-"):
                 number = int(name.removeprefix("queue-"))
-                message = NFNL_UNBIND[:18] + struct.pack(">H", number) + NFNL_UNBIND[20:]
                 with socket.socket(fileno=os.dup(fd)) as queue:
-                    queue.sendto(message, (0, 0))
+                    queue.sendto(unbind_message(number), (0, 0))
                 self.log(f"unbound {name}")
 
     def take_end(self) -> bool:

@@ -15,7 +15,7 @@
 source "$(dirname "$0")/load.sh"
 
 readonly minutes=${1:-10} round_seconds=10
-readonly faults=(nothing restart restart stop rules freeze signals link)
+readonly faults=(nothing restart restart stop "rules 8 0.5" "freeze 0.5" signals "link 0.2")
 
 rounds=0 restarts=0 stops=0 total_sent=0 total_pings=0 total_bytes=0
 lost_in_order=0 lost_otherwise=0 residues=0 greatest_kb=0 first_kb=0
@@ -52,32 +52,11 @@ befall_stop() {
 	done
 }
 
-befall_rules() {
-	for ((i = 0; i < 8; i++)); do
-		in_queue nft add table ip soak
-		in_queue nft add chain ip soak x '{ type filter hook forward priority 5; }'
-		in_queue nft delete table ip soak
-		sleep 0.5
-	done
-}
-
-befall_freeze() {
-	kill -STOP "$noop_pid"
-	sleep 0.5
-	kill -CONT "$noop_pid"
-}
-
 befall_signals() {
 	for ((i = 0; i < 50; i++)); do
 		kill -USR1 "$noop_pid"
 		sleep 0.05
 	done
-}
-
-befall_link() {
-	in_queue ip link set to-server down
-	sleep 0.2
-	in_queue ip link set to-server up
 }
 
 account_take() {
@@ -115,11 +94,12 @@ while ((SECONDS < minutes * 60)); do
 	fault=${faults[rounds % ${#faults[@]}]}
 	load_start $((round_seconds - 2))
 	sleep 1
-	"befall_$fault"
+	# shellcheck disable=SC2086 # a fault and its arguments
+	befall_$fault
 	load_await
 	queue_await_rest 0
 	rounds=$((rounds + 1))
-	round_take "$fault"
+	round_take "${fault%% *}"
 done
 is "descriptors are as many as at first" "$(noop_descriptors)" "$descriptors"
 is "threads are the first one and the worker" "$(noop_threads)" 2
