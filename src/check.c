@@ -3,7 +3,6 @@
 #include "check.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,19 +12,36 @@
 #include <unistd.h>
 
 #include "explain.h"
+#include "privilege.h"
 #include "rules.h"
 #include "worker.h"
+
+__attribute__((format(printf, 2, 0))) static void check_print_line(const char *word, const char *format,
+								   va_list arguments)
+{
+	printf("%-7s", word);
+	vprintf(format, arguments);
+	putchar('\n');
+}
 
 __attribute__((format(printf, 2, 3))) static unsigned int check_print(bool ok, const char *format, ...)
 {
 	va_list arguments;
 
-	printf("%-7s", ok ? "ok" : "failed");
 	va_start(arguments, format);
-	vprintf(format, arguments);
+	check_print_line(ok ? "ok" : "failed", format, arguments);
 	va_end(arguments);
-	putchar('\n');
 	return ok ? 0 : 1;
+}
+
+/* What is worth knowing, and no reason not to start. */
+__attribute__((format(printf, 1, 2))) static void check_note(const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	check_print_line("note", format, arguments);
+	va_end(arguments);
 }
 
 static unsigned int check_capability(void)
@@ -117,22 +133,25 @@ static void check_rules(const struct options *options)
 		check_print(true, "rules: all have bypass");
 		break;
 	case RULES_DROP:
-		printf("%-7srule without bypass: when nfq-noop has ended the kernel drops its packets: %s\n", "note",
-		       line + strspn(line, " \t"));
+		check_note("rule without bypass: when nfq-noop has ended the kernel drops its packets: %s", line);
 		break;
 	case RULES_NONE:
-		printf("%-7sno rule that can be seen from here queues packets for it\n", "note");
+		check_note("no rule that can be seen from here queues packets for it");
 		break;
 	}
 }
 
 static unsigned int check_user(const struct options *options)
 {
+	char text[EXPLAIN_BYTES];
+	int error = privilege_check_user(options);
+
 	if (!options->user)
 		return 0;
-	if (getpwnam(options->user))
+	if (!error)
 		return check_print(true, "--user %s", options->user);
-	return check_print(false, "--user %s: there is no such user: \"getent passwd\" lists them", options->user);
+	explain_user(options->user, error, text);
+	return check_print(false, "%s", text);
 }
 
 unsigned int check_run(const struct options *options)

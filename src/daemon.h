@@ -34,9 +34,9 @@ struct daemon {
  * end came first. What was made is left to daemon_stop() and daemon_close(), also after a failure. */
 int daemon_start(struct daemon *daemon);
 
-enum daemon_event { DAEMON_END, DAEMON_RESTART };
+enum daemon_event { DAEMON_GO_ON, DAEMON_END, DAEMON_RESTART };
 
-/* wait.c: until a signal asks for one of these, or something failed: then a negative errno. */
+/* wait.c: until a signal asks for the end or a restart, or something failed: then a negative errno. */
 int daemon_wait(struct daemon *daemon);
 
 /* Did a worker fail? Its negative errno, which has been told. */
@@ -55,7 +55,11 @@ double daemon_uptime_s(const struct daemon *daemon);
 /* Answers what waits, and ends the workers. Queues stay bound and readable until daemon_close(). */
 void daemon_stop(struct daemon *daemon);
 
-/* Becomes the program anew, with all queues kept. Returns only if that failed, which has been told: then all goes on. */
-void daemon_restart(struct daemon *daemon);
+/* Becomes the program anew, with all queues kept. Returns only if that failed, which has been told: 0 if all goes on, or a
+ * negative errno if that failed too. */
+int daemon_restart(struct daemon *daemon);
+
+/* Has workers go on that have come to a pause; others will when they do. 0 or a negative errno that has been told. */
+int daemon_resume_workers(struct daemon *daemon);
 
 #endif

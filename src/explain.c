@@ -87,3 +87,9 @@ void explain_thread(const struct options *options, unsigned int worker, int erro
 			 options->config.queue + worker, strerror(-error));
 	}
 }
+
+void explain_user(const char *user, int error, char text[EXPLAIN_BYTES])
+{
+	snprintf(text, EXPLAIN_BYTES, "--user %s: %s", user,
+		 error == -ENOENT ? "there is no such user: \"getent passwd\" lists them" : strerror(-error));
+}

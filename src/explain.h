@@ -15,4 +15,7 @@ void explain_open(uint16_t queue, int error, char text[EXPLAIN_BYTES]);
 /* What a negative errno of rt_thread_create() means for these options and this worker. */
 void explain_thread(const struct options *options, unsigned int worker, int error, char text[EXPLAIN_BYTES]);
 
+/* What a negative errno of privilege_check_user() means. */
+void explain_user(const char *user, int error, char text[EXPLAIN_BYTES]);
+
 #endif

@@ -296,41 +296,38 @@ void handover_tell_changes(const struct handover_queue *old, const struct nq_que
 			    old->queue.queue, text);
 }
 
-static void handover_accept(void *context, struct nq_packet packets[], unsigned int count)
+void handover_drop(struct handover_queue *queue)
 {
-	(void)context;
-	(void)packets;
-	(void)count;
+	close(queue->queue.socket);
+	if (queue->queue.status >= 0)
+		close(queue->queue.status);
+	queue->queue.socket = queue->queue.status = -1;
 }
 
 /* In order, as the options no longer ask for this queue. */
-static void handover_close_queue(const struct nq_handover *handover)
+static void handover_close_queue(struct handover_queue *left)
 {
+	uint16_t number = left->queue.queue;
 	struct nq_config config;
 	struct nq_queue *queue;
 
-	nq_config_init(&config, handover->queue);
-	if (nq_adopt(&queue, &config, handover) < 0) {
-		close(handover->socket);
-		if (handover->status >= 0)
-			close(handover->status);
+	nq_config_init(&config, number);
+	if (nq_adopt(&queue, &config, &left->queue) < 0) {
+		handover_drop(left);
 		return;
 	}
 	log_warning("queue %u: was left to us, but --queue does not name it: what waits is answered, and it is unbound",
-		    handover->queue);
+		    number);
 	if (nq_stop(queue) == 0)
-		nq_run(queue, handover_accept, NULL);
+		nq_run(queue, processor_noop.process, NULL);
 	nq_close(queue);
 }
 
 void handover_close(struct handover *handover)
 {
-	for (unsigned int i = 0; i < handover->count; i++) {
-		if (handover->queues[i].queue.socket < 0)
-			continue;
-		handover_close_queue(&handover->queues[i].queue);
-		handover->queues[i].queue.socket = -1;
-	}
+	for (unsigned int i = 0; i < handover->count; i++)
+		if (handover->queues[i].queue.socket >= 0)
+			handover_close_queue(&handover->queues[i]);
 	free(handover->queues);
 	handover->queues = NULL;
 	handover->count = 0;

@@ -38,6 +38,9 @@ struct handover_queue *handover_find(struct handover *handover, uint16_t number)
 void handover_tell_changes(const struct handover_queue *old, const struct nq_queue *queue,
 			   const struct nq_config *config);
 
+/* Gives a queue up that cannot be taken over: what waits in it is lost. */
+void handover_drop(struct handover_queue *queue);
+
 /* Answers what waits in queues that nobody took, and closes them. */
 void handover_close(struct handover *handover);
 

@@ -74,14 +74,14 @@ static int main_run(struct daemon *daemon)
 {
 	int error = daemon_start(daemon);
 
-	while (!error) {
-		int event = daemon_wait(daemon);
-		if (event == DAEMON_RESTART) {
-			daemon_restart(daemon);
-			continue;
-		}
-		error = event < 0 ? event : 0;
-		break;
+	int event = DAEMON_GO_ON;
+
+	while (!error && event != DAEMON_END) {
+		event = daemon_wait(daemon);
+		if (event == DAEMON_RESTART)
+			error = daemon_restart(daemon);
+		else if (event < 0)
+			error = event;
 	}
 	daemon_stop(daemon);
 	if (!error)

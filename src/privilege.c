@@ -73,15 +73,9 @@ static const struct passwd *privilege_find_user(const char *name)
 
 int privilege_check_user(const struct options *options)
 {
-	if (!options->user)
+	if (!options->user || privilege_find_user(options->user))
 		return 0;
-	const struct passwd *user = privilege_find_user(options->user);
-	if (user)
-		return 0;
-	int error = errno ? -errno : -ENOENT;
-	log_error("--user %s: %s", options->user,
-		  error == -ENOENT ? "there is no such user: \"getent passwd\" lists them" : strerror(-error));
-	return error;
+	return errno ? -errno : -ENOENT;
 }
 
 static bool privilege_raise_limit(__rlimit_resource_t resource, rlim_t value)

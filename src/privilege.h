@@ -16,7 +16,7 @@ struct privilege_filter {
 	struct sock_fprog program;
 };
 
-/* Looks --user up, while the files for that can be read. 0 or a negative errno that has been explained. */
+/* Looks --user up, if it is given. 0 or a negative errno, -ENOENT if there is no such user. */
 int privilege_check_user(const struct options *options);
 
 /* Raises the limits on real-time priority, as far as `options` ask for one, and on locked memory, which take the place of

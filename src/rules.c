@@ -131,17 +131,26 @@ static enum rules_finding rules_look(const char *tool, uint16_t first, uint16_t 
 	return finding;
 }
 
+static void rules_trim(char *line)
+{
+	size_t indented = strspn(line, " \t");
+
+	line[strcspn(line, "\n")] = '\0';
+	memmove(line, line + indented, strlen(line + indented) + 1);
+}
+
 enum rules_finding rules_find(uint16_t first, uint16_t last, char line[RULES_LINE_BYTES])
 {
 	static const char *const tools[] = { "nft --stateless list ruleset", "iptables-nft-save", "ip6tables-nft-save",
 					     "iptables-legacy-save", "ip6tables-legacy-save" };
 	enum rules_finding finding = RULES_NONE;
 
+	line[0] = '\0'; /* no tool may print any */
 	for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]) && finding != RULES_DROP; i++) {
 		enum rules_finding found = rules_look(tools[i], first, last, line);
 		if (found != RULES_NONE)
 			finding = found;
 	}
-	line[strcspn(line, "\n")] = '\0';
+	rules_trim(line);
 	return finding;
 }

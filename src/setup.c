@@ -7,6 +7,7 @@
 
 #include "explain.h"
 #include "log.h"
+#include "privilege.h"
 #include "rt.h"
 
 int setup_try_threads(const struct options *options)
@@ -17,6 +18,18 @@ int setup_try_threads(const struct options *options)
 	if (error) {
 		char text[EXPLAIN_BYTES];
 		explain_thread(options, index, error, text);
+		log_error("%s", text);
+	}
+	return error;
+}
+
+int setup_check_user(const struct options *options)
+{
+	int error = privilege_check_user(options);
+
+	if (error) {
+		char text[EXPLAIN_BYTES];
+		explain_user(options->user, error, text);
 		log_error("%s", text);
 	}
 	return error;

@@ -11,6 +11,9 @@
 /* Can threads have the policy and the CPUs that were asked for? 0 or a negative errno. */
 int setup_try_threads(const struct options *options);
 
+/* Is there the user that was asked for? 0 or a negative errno. */
+int setup_check_user(const struct options *options);
+
 /* Lowers the time to spin where a real-time policy forbids to spin for long. */
 void setup_bound_spin(struct options *options);
 

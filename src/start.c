@@ -72,8 +72,7 @@ static int start_open_worker(struct daemon *daemon, unsigned int index)
 		log_warning("queue %u: what was left to us cannot be taken over: %s: it is bound anew", number,
 			    strerror(-error));
 		worker_close(worker);
-		close(left->queue.socket);
-		left->queue.socket = -1;
+		handover_drop(left);
 	}
 	int error = worker_open(worker, &daemon->options, index, NULL);
 	if (error) {
@@ -168,36 +167,31 @@ static void start_announce(struct daemon *daemon)
 }
 
 /* What each thread may ask the kernel for from now on. */
-static int start_make_filters(struct daemon *daemon, struct privilege_filter *own)
+static int start_filter(struct daemon *daemon)
 {
 	const int *const calls[] = { worker_calls, worker_processor(&daemon->options)->calls };
 	const int *const own_calls[] = { privilege_main_calls };
 	enum options_sandbox sandbox = daemon->options.sandbox;
+	struct privilege_filter own = { 0 };
 
 	int error = privilege_filter_make(&daemon->worker_filter, sandbox, calls, 2);
-	if (!error)
-		error = privilege_filter_make(own, sandbox, own_calls, 1);
+	/* After a restart the first one's is still there, and one more each time would add up. */
+	if (!error && !privilege_is_filtered()) {
+		error = privilege_filter_make(&own, sandbox, own_calls, 1);
+		if (!error)
+			error = privilege_filter_enter(&own);
+		privilege_filter_free(&own);
+	}
 	if (error)
-		log_error("--sandbox: cannot be made: %s: --sandbox off does without", strerror(-error));
+		log_error("--sandbox: cannot be put up: %s: --sandbox off does without", strerror(-error));
 	return error;
 }
 
 static int start_confine(struct daemon *daemon)
 {
-	struct privilege_filter own = { 0 };
 	int error = privilege_drop(&daemon->options);
 
-	if (!error)
-		error = start_make_filters(daemon, &own);
-	/* After a restart the first one's is still there, and one more each time would add up. */
-	if (!error && !privilege_is_filtered()) {
-		error = privilege_filter_enter(&own);
-		if (error)
-			log_error("--sandbox: this kernel refuses it: %s: --sandbox off does without",
-				  strerror(-error));
-	}
-	privilege_filter_free(&own);
-	return error;
+	return error ? error : start_filter(daemon);
 }
 
 /* Before a queue is bound. */
@@ -216,7 +210,7 @@ static int start_try(struct daemon *daemon)
 	if (!error)
 		error = setup_try_threads(&daemon->options);
 	if (!error)
-		error = privilege_check_user(&daemon->options);
+		error = setup_check_user(&daemon->options);
 	return error;
 }
 
@@ -247,7 +241,7 @@ int daemon_start(struct daemon *daemon)
 	error = start_open_workers(daemon);
 	if (!error && finding == RULES_DROP)
 		log_warning("a rule without bypass: once this program has ended the kernel drops its packets: %s",
-			    rule + strspn(rule, " \t"));
+			    rule);
 	privilege_keep_limits(&daemon->options);
 	daemon->stats.memory_locked = setup_lock_memory(&daemon->options);
 	int confine_error = start_confine(daemon);

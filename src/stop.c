@@ -14,27 +14,14 @@
 #define STOP_BACKLOG_MS 100
 
 /* Far more than the packets that wait take. */
-#define STOP_WORKERS_MS	 200
-#define STOP_PATIENCE_MS 1000
-#define STOP_RESTART_MS	 10000
+#define STOP_WORKERS_MS 200
+#define STOP_RESTART_MS 10000
 
 static const struct timespec stop_pause = { .tv_nsec = 1000000 };
 
 static bool stop_worker_runs(const struct worker *worker)
 {
 	return worker->started && !worker_has_ended(worker);
-}
-
-/* For a moment there may be no memory for the message. */
-static int stop_ask(struct worker *worker, int (*what)(struct worker *worker))
-{
-	int error = what(worker);
-
-	for (int ms = 0; (error == -ENOBUFS || error == -ENOMEM) && ms < STOP_PATIENCE_MS; ms++) {
-		nanosleep(&stop_pause, NULL);
-		error = what(worker);
-	}
-	return error;
 }
 
 static bool stop_workers_end_within(const struct daemon *daemon, int ms)
@@ -92,7 +79,7 @@ void daemon_stop(struct daemon *daemon)
 	stop_shrink_backlog(daemon);
 	for (unsigned int i = 0; i < daemon->count; i++) {
 		struct worker *worker = &daemon->workers[i];
-		int error = stop_worker_runs(worker) ? stop_ask(worker, worker_stop) : 0;
+		int error = stop_worker_runs(worker) ? worker_stop(worker) : 0;
 		if (error)
 			log_error("queue %u: cannot be stopped in order: %s", worker->number, strerror(-error));
 	}
@@ -107,24 +94,26 @@ static int stop_pause_workers(struct daemon *daemon)
 {
 	for (unsigned int i = 0; i < daemon->count; i++) {
 		struct worker *worker = &daemon->workers[i];
-		int error = stop_worker_runs(worker) ? stop_ask(worker, worker_pause) : -ESRCH;
+		int error = stop_worker_runs(worker) ? worker_pause(worker) : -ESRCH;
 		if (error)
 			return error;
 	}
 	return stop_workers_end_within(daemon, STOP_RESTART_MS) ? 0 : -ETIMEDOUT;
 }
 
-/* Those that have not come to their pause yet will be resumed when they do. */
-static void stop_resume_workers(struct daemon *daemon)
+int daemon_resume_workers(struct daemon *daemon)
 {
-	for (unsigned int i = 0; i < daemon->count; i++) {
+	int error = 0;
+
+	for (unsigned int i = 0; i < daemon->count && !error; i++) {
 		struct worker *worker = &daemon->workers[i];
-		int error = 0;
-		if (worker_has_ended(worker) && worker->result == -ECANCELED)
-			error = worker_resume(worker);
+		if (!worker_has_ended(worker) || worker->result != -ECANCELED)
+			continue;
+		error = worker_resume(worker);
 		if (error)
 			log_error("queue %u: cannot go on: %s", worker->number, strerror(-error));
 	}
+	return error;
 }
 
 /* Returns only if it failed: a negative errno. */
@@ -145,7 +134,7 @@ static int stop_become_anew(struct daemon *daemon)
 	return error;
 }
 
-void daemon_restart(struct daemon *daemon)
+int daemon_restart(struct daemon *daemon)
 {
 	manager_tell_restart();
 	int error = stop_pause_workers(daemon);
@@ -157,6 +146,8 @@ void daemon_restart(struct daemon *daemon)
 	} else {
 		log_error("SIGHUP: a queue comes to no pause: %s: the old program goes on", strerror(-error));
 	}
-	stop_resume_workers(daemon);
-	manager_tell_ready();
+	error = daemon_resume_workers(daemon);
+	if (!error)
+		manager_tell_ready();
+	return error;
 }

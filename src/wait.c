@@ -60,12 +60,7 @@ static int wait_take_ended(struct daemon *daemon)
 {
 	int error = daemon_check_workers(daemon);
 
-	for (unsigned int i = 0; i < daemon->count && !error; i++) {
-		struct worker *worker = &daemon->workers[i];
-		if (worker_has_ended(worker) && worker->result == -ECANCELED)
-			error = worker_resume(worker);
-	}
-	return error;
+	return error ? error : daemon_resume_workers(daemon);
 }
 
 static void wait_log_interval(struct daemon *daemon)
@@ -86,13 +81,9 @@ static int wait_for_signal(const struct daemon *daemon, int64_t until_ns)
 	return number < 0 && errno == EAGAIN ? 0 : number;
 }
 
-/* What a signal asks for; or a negative errno; or WAIT_GO_ON. */
-enum { WAIT_GO_ON = 100 };
-
+/* What a signal asks for, or a negative errno. */
 static int wait_take_signal(struct daemon *daemon, int number)
 {
-	int error = 0;
-
 	switch (number) {
 	case SIGTERM:
 	case SIGINT:
@@ -109,12 +100,11 @@ static int wait_take_signal(struct daemon *daemon, int number)
 		stats_collect(&daemon->stats, daemon->workers, daemon_uptime_s(daemon));
 		break;
 	case WORKER_SIGNAL_ENDED:
-		error = wait_take_ended(daemon);
-		break;
+		return wait_take_ended(daemon);
 	default:
 		break; /* interrupted */
 	}
-	return error ? error : WAIT_GO_ON;
+	return DAEMON_GO_ON;
 }
 
 /* Once a second: is everything as it should be? The watchdog hears of it only if packets are being answered. */
@@ -143,22 +133,21 @@ int daemon_wait(struct daemon *daemon)
 	const int64_t tick_ns = wait_tick_ns();
 	int64_t tick_at_ns = rt_now_ns() + tick_ns;
 	int64_t line_at_ns = daemon->start_ns + (int64_t)(daemon->last_interval.uptime_s * 1e9) + interval_ns;
-	int event = WAIT_GO_ON;
+	int event = DAEMON_GO_ON;
 
-	while (event == WAIT_GO_ON) {
+	while (event == DAEMON_GO_ON) {
 		bool line_is_next = interval_ns && line_at_ns < tick_at_ns;
 		int number = wait_for_signal(daemon, line_is_next ? line_at_ns : tick_at_ns);
 		int64_t now_ns = rt_now_ns();
 		if (number)
 			event = wait_take_signal(daemon, number);
-		if (event == WAIT_GO_ON && interval_ns && now_ns >= line_at_ns) {
+		if (!event && interval_ns && now_ns >= line_at_ns) {
 			stats_collect(&daemon->stats, daemon->workers, daemon_uptime_s(daemon));
 			wait_log_interval(daemon);
 			line_at_ns += interval_ns;
 		}
-		if (event == WAIT_GO_ON && now_ns >= tick_at_ns) {
-			int error = wait_look(daemon);
-			event = error ? error : WAIT_GO_ON;
+		if (!event && now_ns >= tick_at_ns) {
+			event = wait_look(daemon);
 			tick_at_ns = now_ns + tick_ns;
 		}
 	}

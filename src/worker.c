@@ -36,16 +36,29 @@ static void worker_delay(uint32_t delay_us)
 		;
 }
 
-/* For a moment there may be no memory for the message. The packets wait meanwhile, and would be lost if we ended. */
-static int worker_send(struct worker *worker, unsigned int count)
+/*
+ * For a moment there may be no memory for a message to the kernel. The packets wait meanwhile, and would be lost if we
+ * gave up. Returns whether to try again, after a millisecond; *ms is how many it have been.
+ */
+static bool worker_tries_again(int error, int *ms)
 {
 	const struct timespec pause = { .tv_nsec = 1000000 };
-	int error = nq_reply(worker->queue, worker->packets, count);
 
-	for (int ms = 0; (error == -ENOBUFS || error == -ENOMEM) && ms < WORKER_PATIENCE_MS; ms++) {
-		nanosleep(&pause, NULL);
+	if ((error != -ENOBUFS && error != -ENOMEM) || *ms == WORKER_PATIENCE_MS)
+		return false;
+	nanosleep(&pause, NULL);
+	++*ms;
+	return true;
+}
+
+static int worker_send(struct worker *worker, unsigned int count)
+{
+	int ms = 0;
+	int error;
+
+	do
 		error = nq_reply(worker->queue, worker->packets, count);
-	}
+	while (worker_tries_again(error, &ms));
 	return error;
 }
 
@@ -170,14 +183,25 @@ int worker_start(struct worker *worker, const struct privilege_filter *filter)
 	return error;
 }
 
+static int worker_ask(struct worker *worker, int (*what)(struct nq_queue *queue))
+{
+	int ms = 0;
+	int error;
+
+	do
+		error = what(worker->queue);
+	while (worker_tries_again(error, &ms));
+	return error;
+}
+
 int worker_stop(struct worker *worker)
 {
-	return nq_stop(worker->queue);
+	return worker_ask(worker, nq_stop);
 }
 
 int worker_pause(struct worker *worker)
 {
-	return nq_pause(worker->queue);
+	return worker_ask(worker, nq_pause);
 }
 
 int worker_resume(struct worker *worker)
